@@ -1,0 +1,3 @@
+//! Binds `IPAddressClaim`s to `IPAddress`es, as Kubernetes' own binder does for volumes.
+
+pub mod api;

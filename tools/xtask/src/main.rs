@@ -1,0 +1,3 @@
+//! Every development command of address-controller.
+
+fn main() {}
