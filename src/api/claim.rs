@@ -77,7 +77,7 @@ pub struct IPAddressClaimStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub addresses: Vec<ClaimedAddress>,
-    /// ClassResolved and Bound, each with the generation of the claim that it was decided on.
+    /// Whether the class is resolved and whether the claim is bound, each with the generation of the claim that it was decided on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

@@ -1,0 +1,332 @@
+//! How the world changes: a state in, the keys it concerns out.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use super::{
+    AddressView, ClaimKey, ClaimView, ClassView, Gone, Index, IndexedKind, Item, Name, Stored,
+    Strange, Wakes, pool_of,
+};
+
+/// What an address contributes to the maps beside the shelf.
+#[derive(Default)]
+struct Traits {
+    ip: Option<IpAddr>,
+    claim: Option<ClaimKey>,
+}
+
+impl Traits {
+    fn of(item: Option<&Item<AddressView>>) -> Self {
+        match item {
+            None => Self::default(),
+            Some(Item::Known(a)) => {
+                Self { ip: a.ip, claim: a.claim_ref.as_ref().map(|r| r.key.clone()) }
+            }
+            Some(Item::Strange(s)) => Self { ip: s.ip, claim: s.claim.clone() },
+        }
+    }
+}
+
+impl Index {
+    /// Brings in an address's state, seen at a moment of the caller's monotonic clock.
+    pub fn apply_address(&mut self, view: AddressView, seen: Duration) -> Wakes {
+        let name = view.name.clone();
+        self.put_address(&name, Item::Known(Arc::new(view)), seen)
+    }
+
+    /// Brings in a claim's state.
+    pub fn apply_claim(&mut self, view: ClaimView) -> Wakes {
+        let key = view.key.clone();
+        self.put_claim(&key, Item::Known(Arc::new(view)))
+    }
+
+    /// Brings in a class's state.
+    pub fn apply_class(&mut self, view: ClassView) -> Wakes {
+        let name = view.name.clone();
+        self.put_class(&name, Item::Known(Arc::new(view)))
+    }
+
+    /// Brings in an address that does not parse. What can be read of it still counts: the IP
+    /// against duplicates, the claim for whom to wake.
+    pub fn strange_address(&mut self, name: &Name, strange: Strange) -> Wakes {
+        self.put_address(name, Item::Strange(Arc::new(strange)), Duration::ZERO)
+    }
+
+    /// Brings in a claim that does not parse.
+    pub fn strange_claim(&mut self, key: &ClaimKey, strange: Strange) -> Wakes {
+        self.put_claim(key, Item::Strange(Arc::new(strange)))
+    }
+
+    /// Brings in a class that does not parse.
+    pub fn strange_class(&mut self, name: &Name, strange: Strange) -> Wakes {
+        self.put_class(name, Item::Strange(Arc::new(strange)))
+    }
+
+    /// Takes an address off.
+    pub fn remove_address(&mut self, name: &Name, gone: &Gone) -> Wakes {
+        match self.addresses.remove(name, gone) {
+            Some(before) => self.address_changed(name, Some(&before)),
+            None => Wakes::default(),
+        }
+    }
+
+    /// Takes a claim off.
+    pub fn remove_claim(&mut self, key: &ClaimKey, gone: &Gone) -> Wakes {
+        match self.claims.remove(key, gone) {
+            Some(before) => self.claim_changed(key, Some(&before)),
+            None => Wakes::default(),
+        }
+    }
+
+    /// Takes a class off.
+    pub fn remove_class(&mut self, name: &Name, gone: &Gone) -> Wakes {
+        match self.classes.remove(name, gone) {
+            Some(before) => self.class_changed(name, Some(&before)),
+            None => Wakes::default(),
+        }
+    }
+
+    /// A listing of a kind begins: what it does not show by its end is gone.
+    pub fn begin_list(&mut self, kind: IndexedKind) {
+        match kind {
+            IndexedKind::Class => self.classes.begin_list(),
+            IndexedKind::Address => self.addresses.begin_list(),
+            IndexedKind::Claim => self.claims.begin_list(),
+        }
+    }
+
+    /// A listing of a kind is complete.
+    pub fn end_list(&mut self, kind: IndexedKind) -> Wakes {
+        let mut wakes = Wakes::default();
+        match kind {
+            IndexedKind::Class => {
+                for (name, uid) in self.classes.unlisted() {
+                    wakes.add(self.remove_class(&name, &Gone::Object { uid }));
+                }
+            }
+            IndexedKind::Address => {
+                for (name, uid) in self.addresses.unlisted() {
+                    wakes.add(self.remove_address(&name, &Gone::Object { uid }));
+                }
+            }
+            IndexedKind::Claim => {
+                for (key, uid) in self.claims.unlisted() {
+                    wakes.add(self.remove_claim(&key, &Gone::Object { uid }));
+                }
+            }
+        }
+        wakes
+    }
+
+    fn put_address(&mut self, name: &Name, item: Item<AddressView>, seen: Duration) -> Wakes {
+        let reserved_without_uid = item
+            .known()
+            .filter(|a| a.claim_ref.as_ref().is_some_and(|r| r.uid.is_none()))
+            .map(|a| a.id.uid.clone());
+        let Stored::Fresh(before) = self.addresses.put(name.clone(), item) else {
+            return Wakes::default();
+        };
+        match reserved_without_uid {
+            None => {
+                self.reservations.remove(name);
+            }
+            Some(uid) => {
+                let entry = self.reservations.entry(name.clone()).or_insert((uid.clone(), seen));
+                if entry.0 != uid {
+                    *entry = (uid, seen);
+                }
+            }
+        }
+        self.address_changed(name, before.as_ref())
+    }
+
+    fn address_changed(&mut self, name: &Name, before: Option<&Item<AddressView>>) -> Wakes {
+        let mut wakes = Wakes::default();
+        wakes.addresses.insert(name.clone());
+        let was_free = before.and_then(Item::known).is_some_and(|a| self.was_in_free(a));
+        if let Some(old) = before.and_then(Item::known) {
+            self.take_out_of_free(old);
+        }
+        let old = Traits::of(before);
+        let new = match self.addresses.get(name) {
+            super::Seen::Known(a) => {
+                Traits { ip: a.ip, claim: a.claim_ref.as_ref().map(|r| r.key.clone()) }
+            }
+            super::Seen::Strange(s) => Traits { ip: s.ip, claim: s.claim.clone() },
+            super::Seen::Absent => {
+                self.reservations.remove(name);
+                Traits::default()
+            }
+        };
+        self.move_claim(name, &old, &new, &mut wakes);
+        self.move_ip(name, old.ip, new.ip, &mut wakes);
+        let is_free = self.put_into_free(name);
+        wakes.claims.extend(self.waiters.on_address(name).cloned());
+        if is_free && !was_free {
+            self.wake_for_free(name, &mut wakes);
+        }
+        wakes
+    }
+
+    fn was_in_free(&self, address: &AddressView) -> bool {
+        pool_of(address)
+            .and_then(|pool| self.free.get(&pool))
+            .is_some_and(|names| names.contains(&address.name))
+    }
+
+    fn take_out_of_free(&mut self, address: &AddressView) {
+        let Some(pool) = pool_of(address) else { return };
+        if let Some(names) = self.free.get_mut(&pool) {
+            names.remove(&address.name);
+            if names.is_empty() {
+                self.free.remove(&pool);
+            }
+        }
+    }
+
+    fn put_into_free(&mut self, name: &Name) -> bool {
+        let Some(address) = self.addresses.get(name).known() else { return false };
+        let Some(pool) = pool_of(address).filter(|_| self.matchable(address)) else {
+            return false;
+        };
+        self.free.entry(pool).or_default().insert(name.clone());
+        true
+    }
+
+    /// Wakes the claim that was named and the one that is named now.
+    fn move_claim(&mut self, name: &Name, old: &Traits, new: &Traits, wakes: &mut Wakes) {
+        wakes.claims.extend(old.claim.iter().chain(&new.claim).cloned());
+        if old.claim == new.claim {
+            return;
+        }
+        if let Some(key) = &old.claim
+            && let Some(names) = self.by_claim.get_mut(key)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.by_claim.remove(key);
+            }
+        }
+        if let Some(key) = &new.claim {
+            self.by_claim.entry(key.clone()).or_default().insert(name.clone());
+        }
+    }
+
+    fn move_ip(
+        &mut self,
+        name: &Name,
+        old: Option<IpAddr>,
+        new: Option<IpAddr>,
+        wakes: &mut Wakes,
+    ) {
+        if old == new {
+            return;
+        }
+        if let Some(ip) = old {
+            let rest = self.by_ip.get_mut(&ip).map(|names| {
+                names.remove(name);
+                (names.len(), names.first().cloned())
+            });
+            match rest {
+                Some((0, _)) => {
+                    self.by_ip.remove(&ip);
+                }
+                Some((1, Some(only))) => self.no_longer_disputed(&only, wakes),
+                _ => {}
+            }
+        }
+        if let Some(ip) = new {
+            let names = self.by_ip.entry(ip).or_default();
+            let only = (names.len() == 1).then(|| names.first().cloned()).flatten();
+            names.insert(name.clone());
+            if let Some(other) = only.filter(|other| other != name) {
+                self.disputed(&other, wakes);
+            }
+        }
+    }
+
+    fn disputed(&mut self, name: &Name, wakes: &mut Wakes) {
+        wakes.addresses.insert(name.clone());
+        wakes.claims.extend(self.waiters.on_address(name).cloned());
+        let view = self.addresses.get(name).known().cloned();
+        if let Some(address) = view {
+            self.take_out_of_free(&address);
+        }
+    }
+
+    fn no_longer_disputed(&mut self, name: &Name, wakes: &mut Wakes) {
+        wakes.addresses.insert(name.clone());
+        if self.put_into_free(name) {
+            self.wake_for_free(name, wakes);
+        }
+    }
+
+    fn put_claim(&mut self, key: &ClaimKey, item: Item<ClaimView>) -> Wakes {
+        match self.claims.put(key.clone(), item) {
+            Stored::Fresh(before) => self.claim_changed(key, before.as_ref()),
+            Stored::Stale => Wakes::default(),
+        }
+    }
+
+    /// An address's pass asks of a claim only whether it exists, which one it is and whether it is
+    /// being deleted: nothing else wakes the addresses that name it.
+    fn claim_changed(&mut self, key: &ClaimKey, before: Option<&Item<ClaimView>>) -> Wakes {
+        let mut wakes = Wakes::default();
+        let now = self.claims.get(key);
+        let gist = |item: super::Seen<'_, ClaimView>| match item {
+            super::Seen::Absent => None,
+            super::Seen::Known(c) => Some((c.id.uid.clone(), c.id.deleting)),
+            super::Seen::Strange(s) => Some((s.uid.clone(), false)),
+        };
+        let old = gist(match before {
+            None => super::Seen::Absent,
+            Some(Item::Known(c)) => super::Seen::Known(c),
+            Some(Item::Strange(s)) => super::Seen::Strange(s),
+        });
+        if old != gist(now) {
+            wakes.addresses.extend(self.by_claim.get(key).into_iter().flatten().cloned());
+        }
+        if now == super::Seen::Absent {
+            let called = self.waiters.settle(key, jiff::Timestamp::UNIX_EPOCH, Vec::new());
+            wakes.add(self.pass_on(called));
+        } else {
+            wakes.claims.insert(key.clone());
+        }
+        wakes
+    }
+
+    fn put_class(&mut self, name: &Name, item: Item<ClassView>) -> Wakes {
+        match self.classes.put(name.clone(), item) {
+            Stored::Fresh(before) => self.class_changed(name, before.as_ref()),
+            Stored::Stale => Wakes::default(),
+        }
+    }
+
+    fn class_changed(&mut self, name: &Name, before: Option<&Item<ClassView>>) -> Wakes {
+        let gist = |class: Option<&ClassView>| class.map(|c| (c.provisioner.clone(), c.default));
+        let old = gist(before.and_then(Item::known).map(|c| &**c));
+        let now = gist(self.classes.get(name).known());
+        let mut wakes = Wakes::default();
+        if old == now {
+            return wakes;
+        }
+        wakes.claims.extend(self.waiters.on_class(name).cloned());
+        let default = |class: &Option<(Name, bool)>| class.as_ref().is_some_and(|c| c.1);
+        if default(&old) != default(&now) {
+            if default(&now) {
+                self.defaults.insert(name.clone());
+            } else {
+                self.defaults.remove(name);
+            }
+            wakes.claims.extend(self.waiters.on_default_class().cloned());
+        }
+        wakes
+    }
+}
+
+impl Wakes {
+    /// Joins another change's keys to these.
+    pub fn add(&mut self, other: Self) {
+        self.claims.extend(other.claims);
+        self.addresses.extend(other.addresses);
+    }
+}

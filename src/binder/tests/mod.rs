@@ -1,0 +1,3 @@
+//! The tests of this room, by what is decided.
+
+mod first;
