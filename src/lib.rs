@@ -2,3 +2,5 @@
 
 pub mod api;
 pub mod binder;
+pub mod queue;
+pub mod watch;
