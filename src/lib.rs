@@ -1,3 +1,5 @@
 //! Binds `IPAddressClaim`s to `IPAddress`es, as Kubernetes' own binder does for volumes.
 
 pub mod api;
+pub mod runtime;
+pub mod telemetry;
