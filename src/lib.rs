@@ -3,4 +3,6 @@
 pub mod api;
 pub mod binder;
 pub mod queue;
+pub mod runtime;
+pub mod telemetry;
 pub mod watch;
