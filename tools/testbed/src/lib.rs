@@ -12,11 +12,13 @@ pub mod http;
 pub mod make;
 pub mod ports;
 pub mod process;
+pub mod proxy;
 pub mod sandbox;
 pub mod wait;
 mod watchdog;
 
 pub use controller::{Controller, ControllerOptions};
 pub use controlplane::{ControlPlane, Options};
+pub use proxy::Proxy;
 pub use sandbox::{Sandbox, shared};
 pub use wait::eventually;
