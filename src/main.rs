@@ -2,12 +2,15 @@
 
 use std::process::ExitCode;
 
-use address_controller::runtime::{Cli, Command, print, run};
+use address_controller::{
+    controllers,
+    runtime::{Cli, Command, print, run},
+};
 
 fn main() -> ExitCode {
     let cli = Cli::read();
     match cli.command {
-        None => run(cli.settings, |_context| Vec::new()),
+        None => run(cli.settings, controllers::tasks),
         Some(Command::PrintCrds) => print::crds(),
         Some(Command::Version) => print::version(),
     }

@@ -205,7 +205,6 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
         version: claim.id.resource_version.clone(),
         created: claim.id.created,
         steps,
-        notices: Vec::new(),
         waiting: matches.map_or_else(Vec::new, |m| waiting(claim, &m)),
     }
 }

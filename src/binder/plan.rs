@@ -186,8 +186,6 @@ pub struct ClaimPlan {
     pub created: Timestamp,
     /// The writes, in order.
     pub steps: Vec<Planned<ClaimStep>>,
-    /// What is told without a write, once for each state.
-    pub notices: Vec<Event>,
     /// What can help it.
     pub waiting: Vec<Waiting>,
 }

@@ -1,7 +1,5 @@
 //! The closed sets that metrics are labelled with.
 
-use kube::runtime::watcher;
-
 /// A closed set of label values: an enum, every member of it, and the text of each.
 macro_rules! labels {
     ($(#[$doc:meta])* $name:ident { $($(#[$member_doc:meta])* $member:ident = $text:literal,)+ }) => {
@@ -96,18 +94,20 @@ labels! {
 }
 
 labels! {
-    /// What interrupted a watch.
+    /// Why a list or a watch did not go on.
     Problem {
-        /// The list before the watch did not succeed.
-        List = "list",
-        /// The watch did not start.
-        Start = "start",
-        /// What was asked for is older than what the server remembers (410): everything is listed again.
-        Expired = "expired",
-        /// The stream broke, or the server reported an error in it.
-        Broken = "broken",
-        /// List or watch is not allowed (401, 403).
+        /// The API server does not let us: a right is missing, or it does not know who we are.
         Refused = "refused",
+        /// The API server does not know the kind: its `CustomResourceDefinition` is missing.
+        NotFound = "not_found",
+        /// Where we stopped is too long ago; everything is listed again. Part of normal life.
+        Gone = "gone",
+        /// Nobody answers, or somebody answers in the API server's place.
+        Unreachable = "unreachable",
+        /// The API server has too much to do.
+        Throttled = "throttled",
+        /// Anything else; the log has the words.
+        Other = "other",
     }
 }
 
@@ -142,28 +142,6 @@ impl Status {
     }
 }
 
-impl Problem {
-    /// The problem behind a watcher's error.
-    pub fn of(error: &watcher::Error) -> Self {
-        let code = match error {
-            watcher::Error::InitialListFailed(kube::Error::Api(s))
-            | watcher::Error::WatchStartFailed(kube::Error::Api(s))
-            | watcher::Error::WatchFailed(kube::Error::Api(s))
-            | watcher::Error::WatchError(s) => s.code,
-            _ => 0,
-        };
-        match (code, error) {
-            (401 | 403, _) => Self::Refused,
-            (410, _) => Self::Expired,
-            (_, watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion) => {
-                Self::List
-            }
-            (_, watcher::Error::WatchStartFailed(_)) => Self::Start,
-            (_, watcher::Error::WatchError(_) | watcher::Error::WatchFailed(_)) => Self::Broken,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,21 +170,6 @@ mod tests {
             Status::of_error(&kube::Error::Service("timed out".into())),
             Status::Unreachable
         );
-    }
-
-    #[test]
-    fn watch_problems_are_told_apart() {
-        let gone = kube::core::Status::failure("", "Expired").with_code(410).boxed();
-        for (error, problem) in [
-            (watcher::Error::WatchError(gone), Problem::Expired),
-            (watcher::Error::InitialListFailed(api(500)), Problem::List),
-            (watcher::Error::InitialListFailed(api(403)), Problem::Refused),
-            (watcher::Error::WatchStartFailed(api(503)), Problem::Start),
-            (watcher::Error::WatchFailed(kube::Error::Service("cut".into())), Problem::Broken),
-            (watcher::Error::NoResourceVersion, Problem::List),
-        ] {
-            assert_eq!(Problem::of(&error), problem, "{error}");
-        }
     }
 
     #[test]

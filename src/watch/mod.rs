@@ -194,7 +194,8 @@ fn change<K: Resource>(event: Event<Guarded<K>>) -> Change<K> {
     }
 }
 
-fn unparsed(Strange { metadata, error, raw }: Strange) -> Unparsed {
+/// An object that does not parse, as a [`Change`] tells of it.
+pub fn unparsed(Strange { metadata, error, raw }: Strange) -> Unparsed {
     Unparsed {
         namespace: metadata.namespace,
         name: metadata.name.unwrap_or_default(),

@@ -1,52 +1,14 @@
 //! What can be wrong with a watch, by name, and which of it is worth a line in the log.
 
 use std::error::Error as _;
-use std::fmt;
 
 use kube::core::Status;
 use kube::runtime::watcher;
 use rustc_hash::FxHashSet;
 
-/// Why a list or a watch did not go on. A label of metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Problem {
-    /// The API server does not let us: a right is missing, or it does not know who we are.
-    Refused,
-    /// The API server does not know the kind: its `CustomResourceDefinition` is missing.
-    NotFound,
-    /// Where we stopped is too long ago; everything is listed again. Part of normal life.
-    Gone,
-    /// Nobody answers, or somebody answers in the API server's place.
-    Unreachable,
-    /// The API server has too much to do.
-    Throttled,
-    /// Anything else; the log has the words.
-    Other,
-}
+pub use crate::telemetry::Problem;
 
 impl Problem {
-    /// Every problem, in the order of declaration.
-    pub const ALL: [Self; 6] = [
-        Self::Refused,
-        Self::NotFound,
-        Self::Gone,
-        Self::Unreachable,
-        Self::Throttled,
-        Self::Other,
-    ];
-
-    /// The problem as logs and metrics spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::NotFound => "not_found",
-            Self::Gone => "gone",
-            Self::Unreachable => "unreachable",
-            Self::Throttled => "throttled",
-            Self::Other => "other",
-        }
-    }
-
     /// The problem behind an error.
     pub(super) fn of(error: &watcher::Error) -> Self {
         match error {
@@ -79,12 +41,6 @@ impl Problem {
             (502..=504, _) | (0, "ServiceUnavailable" | "Timeout") => Self::Unreachable,
             _ => Self::Other,
         }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -218,7 +174,8 @@ mod tests {
 
     #[test]
     fn each_problem_has_a_name_of_its_own() {
-        let names: std::collections::BTreeSet<_> = Problem::ALL.map(Problem::as_str).into();
+        let names: std::collections::BTreeSet<_> =
+            Problem::ALL.iter().map(|p| p.as_str()).collect();
         assert_eq!(names.len(), Problem::ALL.len());
     }
 }

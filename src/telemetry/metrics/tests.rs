@@ -17,7 +17,7 @@ fn everything() -> Metrics {
     metrics.write(Kind::Address, Verb::Patch, Status::Ok);
     metrics.read(Kind::Claim, Status::NotFound);
     metrics.event(EventResult::Sent);
-    metrics.watch_problem(Kind::Class, Problem::Expired);
+    metrics.watch_problem(Kind::Class, Problem::Gone);
     metrics.watch_list(Kind::Class);
     metrics.unparsed(Kind::Address, 2);
     metrics.missing_fields(Kind::Address, 1);
@@ -55,7 +55,7 @@ fn what_is_counted_is_read() {
         (r#"writes_total{kind="address",verb="patch",status="ok"}"#, "1"),
         (r#"reads_total{kind="claim",status="not_found"}"#, "1"),
         (r#"events_total{result="sent"}"#, "1"),
-        (r#"watch_problems_total{kind="class",problem="expired"}"#, "1"),
+        (r#"watch_problems_total{kind="class",problem="gone"}"#, "1"),
         (r#"watch_lists_total{kind="class"}"#, "1"),
         (r#"unparsed_objects{kind="address"}"#, "2"),
         (r#"crd_missing_fields{kind="address"}"#, "1"),
