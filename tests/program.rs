@@ -1,5 +1,7 @@
 //! The program as its users meet it: arguments, what it prints, and how it starts and ends.
 
+#![expect(clippy::expect_used, reason = "helpers of tests fail the test that calls them")]
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},

@@ -3,6 +3,11 @@
 //! Values are checked here, all of them, before anything starts. This file knows no client and
 //! starts nothing.
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "these docs are the text of --help, where backticks are noise"
+)]
+
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};

@@ -27,6 +27,9 @@ const READ_MARGIN: Duration = Duration::from_secs(15);
 pub async fn build(settings: &Settings) -> anyhow::Result<Client> {
     let mut config = configuration(settings).await?;
     configure(&mut config, settings)?;
+    if config.accept_invalid_certs {
+        tracing::warn!("the kubeconfig says not to check the API server's certificate");
+    }
     // The limit is outermost: what waits for its turn is not yet being timed.
     let client = ClientBuilder::try_from(config)
         .context("the configuration of the API server's client is not usable")?

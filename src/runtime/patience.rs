@@ -15,7 +15,7 @@ use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
 /// A list of everything is large, and may wait for its turn on the server.
-const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// No answer came in time. Whether the request was carried out is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,6 @@ mod needs;
 use std::{collections::BTreeSet, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use futures::future::join_all;
 use kube::{Api, Client, Resource, api::ListParams};
 
 pub use self::fields::missing_fields;
@@ -48,8 +47,8 @@ pub enum Obstacle {
          (address-controller print-crds | kubectl apply --server-side -f -)"
     )]
     NotInstalled(String),
-    /// Rights are missing: all of them, as verb and resource.
-    #[error("the service account may not {0}: install the ClusterRole")]
+    /// Rights are missing: all of them, as `resource (verb, verb)`.
+    #[error("the service account lacks rights: {0}: install the ClusterRole")]
     NotAllowed(String),
 }
 
@@ -134,16 +133,22 @@ async fn look(client: &Client) -> Vec<Obstacle> {
     if let Some(obstacle) = version(client).await {
         return vec![obstacle];
     }
-    let rights = needs::not_allowed(client).await;
+    let mut rights = needs::not_allowed(client).await;
     let kinds = [
         installed::<IPAddressClass>(client).await,
         installed::<IPAddress>(client).await,
         installed::<IPAddressClaim>(client).await,
     ];
-    let mut obstacles: Vec<_> = kinds.into_iter().flatten().collect();
-    // A list that is refused is among the rights when they could be asked for, and said once.
+    let (refused, mut obstacles): (Vec<_>, Vec<_>) =
+        kinds.into_iter().flatten().partition(|o| matches!(o, Obstacle::NotAllowed(_)));
+    // A list that is refused is among the rights already, when they could be asked for.
+    if rights.is_empty() {
+        rights.extend(refused.into_iter().filter_map(|o| match o {
+            Obstacle::NotAllowed(right) => Some(right),
+            _ => None,
+        }));
+    }
     if !rights.is_empty() {
-        obstacles.retain(|o| !matches!(o, Obstacle::NotAllowed(_)));
         obstacles.push(Obstacle::NotAllowed(rights.join(", ")));
     }
     obstacles
@@ -178,7 +183,7 @@ where
             Some(Obstacle::NotInstalled(format!("{}.{}", K::plural(&()), K::group(&()))))
         }
         Err(kube::Error::Api(s)) if s.is_forbidden() => {
-            Some(Obstacle::NotAllowed(format!("list {}", K::plural(&()))))
+            Some(Obstacle::NotAllowed(format!("{} (list)", K::plural(&()))))
         }
         Err(error) => Some(Obstacle::of(&error)),
     }

@@ -55,7 +55,7 @@ async fn debug_names(
     State(debug): State<Debug>,
     ConnectInfo(caller): ConnectInfo<SocketAddr>,
 ) -> (StatusCode, String) {
-    local(caller, || Some(debug.names().iter().map(|n| format!("/debug/{n}\n")).collect()))
+    local(caller, || Some(debug.names().iter().flat_map(|n| ["/debug/", n, "\n"]).collect()))
 }
 
 async fn debug_page(

@@ -2,6 +2,7 @@ use std::{future::pending, time::Duration};
 
 use futures::channel::mpsc::unbounded;
 use http::StatusCode;
+use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::json;
 
 use super::*;
@@ -48,7 +49,7 @@ async fn controllers_start_when_the_way_is_clear_and_end_before_what_they_rely_o
             context.stop.cancelled().await;
             assert!(!context.health.verdict().ready);
             context.events.publish(Note {
-                regarding: Default::default(),
+                regarding: ObjectReference::default(),
                 related: None,
                 type_: NoteType::Normal,
                 reason: "Matched",

@@ -29,13 +29,11 @@ impl Memory {
             self.said.insert(uid.into(), Vec::new());
         }
         let Some(said) = self.said.get_mut(uid) else { return true };
-        match said.iter_mut().find(|(r, _)| *r == reason) {
-            Some((_, last)) => std::mem::replace(last, state) != state,
-            None => {
-                said.push((reason, state));
-                true
-            }
+        if let Some((_, last)) = said.iter_mut().find(|(r, _)| *r == reason) {
+            return std::mem::replace(last, state) != state;
         }
+        said.push((reason, state));
+        true
     }
 
     /// Forgets what was said of an object for one reason: what it was about is over, and would be

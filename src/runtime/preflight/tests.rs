@@ -75,9 +75,12 @@ async fn a_server_that_is_too_old_is_named(
 
 #[tokio::test]
 async fn each_kind_that_is_not_installed_is_named() {
-    let found = obstacles(|asked| match asked.path.contains("/ipaddressclaims?") {
-        true => (404, json!("404 page not found\n")),
-        false => healthy(asked),
+    let found = obstacles(|asked| {
+        if asked.path.contains("/ipaddressclaims?") {
+            (404, json!("404 page not found\n"))
+        } else {
+            healthy(asked)
+        }
     })
     .await;
     assert_eq!(found.len(), 1, "{found:?}");
@@ -93,37 +96,44 @@ async fn all_missing_rights_are_named_at_once() {
         if refused {
             body["status"]["allowed"] = false.into();
         }
-        match asked.path.contains("/ipaddresses?") {
-            true => forbidden("list", "ipaddresses", "local.sdn.cozystack.io"),
-            false => (code, body),
+        if asked.path.contains("/ipaddresses?") {
+            forbidden("list", "ipaddresses", "local.sdn.cozystack.io")
+        } else {
+            (code, body)
         }
     })
     .await;
-    let rights = "the service account may not delete ipaddresses, patch ipaddresses/status, \
-                  patch ipaddressclaims/status: install the ClusterRole";
+    let rights = "the service account lacks rights: ipaddresses (delete), ipaddresses/status \
+                  (patch), ipaddressclaims/status (patch): install the ClusterRole";
     assert_eq!(found, [rights]);
 }
 
 #[tokio::test]
-async fn where_rights_cannot_be_asked_for_a_refused_list_says_it() {
+async fn where_rights_cannot_be_asked_for_refused_lists_say_it_in_one_line() {
     let found = obstacles(|asked| {
         if asked.path.contains("/selfsubjectaccessreviews") {
             return forbidden("create", "selfsubjectaccessreviews", "authorization.k8s.io");
         }
-        match asked.path.contains("/ipaddresses?") {
-            true => forbidden("list", "ipaddresses", "local.sdn.cozystack.io"),
-            false => healthy(asked),
+        if asked.path.contains("/ipaddress") {
+            forbidden("list", "ipaddresses", "local.sdn.cozystack.io")
+        } else {
+            healthy(asked)
         }
     })
     .await;
-    assert_eq!(found, ["the service account may not list ipaddresses: install the ClusterRole"]);
+    let rights = "the service account lacks rights: ipaddressclasses (list), ipaddresses (list), \
+                  ipaddressclaims (list): install the ClusterRole";
+    assert_eq!(found, [rights]);
 }
 
 #[tokio::test]
 async fn a_hidden_version_is_no_obstacle() {
-    let found = obstacles(|asked| match asked.path == "/version" {
-        true => status(403, "Forbidden", "forbidden: User \"x\" cannot get path \"/version\""),
-        false => healthy(asked),
+    let found = obstacles(|asked| {
+        if asked.path == "/version" {
+            status(403, "Forbidden", "forbidden: User \"x\" cannot get path \"/version\"")
+        } else {
+            healthy(asked)
+        }
     });
     assert_eq!(found.await, Vec::<String>::new());
 }

@@ -96,9 +96,12 @@ async fn where_the_events_group_is_refused_the_core_group_is_used_from_then_on()
 #[tokio::test]
 async fn events_about_objects_without_a_namespace_are_kept_in_default() {
     for core in [false, true] {
-        let answer = move |asked: &Asked| match is_core(asked) || !core {
-            true => (201, asked.body.clone()),
-            false => forbidden("create", "events", "events.k8s.io"),
+        let answer = move |asked: &Asked| {
+            if is_core(asked) || !core {
+                (201, asked.body.clone())
+            } else {
+                forbidden("create", "events", "events.k8s.io")
+            }
         };
         let mut about_address = note(1);
         about_address.regarding.namespace = None;
@@ -138,9 +141,8 @@ async fn b08_what_one_namespace_refuses_says_nothing_of_the_others() {
         status(500, "InternalError", "etcd is not there"),
         (404, gone),
     ] {
-        let answer = move |asked: &Asked| match asked.path.contains("/t1/") {
-            true => refusal.clone(),
-            false => (201, asked.body.clone()),
+        let answer = move |asked: &Asked| {
+            if asked.path.contains("/t1/") { refusal.clone() } else { (201, asked.body.clone()) }
         };
         let mut elsewhere = note(2);
         elsewhere.regarding.namespace = Some("t2".into());
