@@ -27,6 +27,7 @@ pub mod clock;
 pub mod controllers;
 pub mod queue;
 pub mod report;
+pub mod rights;
 pub mod runtime;
 pub mod telemetry;
 pub mod watch;
