@@ -127,8 +127,8 @@ impl World {
         let key = self.claim_past.get(uid).map(|p| &p.key);
         let names = self.by_claim_uid.get(uid).into_iter().flatten();
         names.filter_map(|n| self.address(n)).filter(move |a| {
-            let named = a.spec.claim_ref.as_ref().map(|r| (&r.namespace, &r.name));
-            key.is_some_and(|(namespace, name)| named == Some((namespace, name)))
+            let holder = a.spec.claim_ref.as_ref().map(|r| (&r.namespace, &r.name));
+            key.is_some_and(|(namespace, name)| holder == Some((namespace, name)))
         })
     }
 

@@ -1,7 +1,11 @@
 //! The rules on writes to addresses.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
 use super::*;
 use crate::api::AssociatedTo;
+
+type Edit<'a> = &'a dyn Fn(&mut IPAddress);
 
 /// I1, I3: the address of one live claim is written over to another.
 #[test]
@@ -212,7 +216,7 @@ fn naming_a_claim_that_is_not_protected() {
     let by_hand = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| c.metadata.finalizers = None);
     let on_its_way_out =
         |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
-    let rows: [(&dyn Fn(&mut Story), &[Rule]); 5] = [
+    let rows: [(Step, &[Rule]); 5] = [
         (&missing, &[Rule::I5]),
         (&namesake, &[Rule::I5]),
         (&unprotected, &[Rule::I5]),
@@ -329,7 +333,7 @@ fn a03_one_ip_for_two_claims() {
 /// A match of what is not to be had: not `Available`, being deleted, not one IP.
 #[test]
 fn matching_what_is_not_to_be_had() {
-    let edits: [(&dyn Fn(&mut IPAddress), &[Rule]); 5] = [
+    let edits: [(Edit, &[Rule]); 5] = [
         (&|a| a.status = None, &[Rule::WhoWritesWhat]),
         (&|a| phase(AddressPhase::Released)(a), &[Rule::WhoWritesWhat]),
         (&|a| deleting(&mut a.metadata), &[Rule::WhoWritesWhat]),
@@ -351,8 +355,8 @@ fn writing_others_fields_of_an_address() {
         &|a| a.spec.class_name = "other".to_owned(),
         &|a| a.spec.reclaim_policy = ReclaimPolicy::Delete,
         &|a| {
-            a.status.get_or_insert_default().associated_to =
-                Some(AssociatedTo { kind: None, namespace: None, name: None })
+            let nothing = AssociatedTo { kind: None, namespace: None, name: None };
+            a.status.get_or_insert_default().associated_to = Some(nothing);
         },
         &|a| {
             let mut donor = claim("donor");
@@ -364,10 +368,7 @@ fn writing_others_fields_of_an_address() {
         &|a| a.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into()),
         &|a| a.metadata.annotations = Some([("a".to_owned(), "b".to_owned())].into()),
         &|a| {
-            a.metadata.owner_references =
-                Some(
-                    vec![k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference::default()],
-                )
+            a.metadata.owner_references = Some(vec![OwnerReference::default()]);
         },
     ];
     for (row, edit) in theirs.iter().enumerate() {

@@ -11,7 +11,7 @@ fn letting_go_before_everything_is_reclaimed() {
     let conflict = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
     let moved = |s: &mut Story| s.address(&Actor::Administrator, "a1", |a| a.spec.claim_ref = None);
     let nothing = |_: &mut Story| {};
-    let rows: [(&dyn Fn(&mut Story), &[Rule]); 6] = [
+    let rows: [(Step, &[Rule]); 6] = [
         (&nothing, &[Rule::I5]),
         (&released, &[]),
         (&going, &[]),
@@ -46,7 +46,7 @@ fn letting_go_of_what_was_never_seen() {
     let published =
         |s: &mut Story| s.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
     let nothing = |_: &mut Story| {};
-    let rows: [(&dyn Fn(&mut Story), &[Rule]); 3] =
+    let rows: [(Step, &[Rule]); 3] =
         [(&touched, &[Rule::I5]), (&published, &[Rule::I5]), (&nothing, &[])];
     for (step, broken) in rows {
         let mut story = Story::new();
@@ -72,7 +72,7 @@ fn publishing_what_is_not_its_own() {
         s.address(&controller(), "a1", hold("web"));
         s.address(&Actor::Administrator, "a1", hold("api"));
     };
-    let rows: [(&dyn Fn(&mut Story), &[Rule]); 5] = [
+    let rows: [(Step, &[Rule]); 5] = [
         (&free, &[Rule::I7]),
         (&anothers, &[Rule::I7]),
         (&absent, &[Rule::I7]),
@@ -117,7 +117,7 @@ fn withdrawing_what_is_held() {
     let gone = |s: &mut Story| s.address_gone(&Actor::Other, "a1");
     let anothers = |s: &mut Story| s.address(&Actor::Administrator, "a1", hold("api"));
     let going = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
-    let rows: [(&dyn Fn(&mut Story), &[Rule]); 8] = [
+    let rows: [(Step, &[Rule]); 8] = [
         (&nothing, &[Rule::I7]),
         (&conflict, &[Rule::I7]),
         (&blocked, &[Rule::I7]),

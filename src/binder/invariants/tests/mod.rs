@@ -33,6 +33,9 @@ fn time() -> Time {
     Time(Timestamp::UNIX_EPOCH)
 }
 
+/// A step of a story, for tables of them.
+type Step<'a> = &'a dyn Fn(&mut Story);
+
 /// A history in the making. Claims live in namespace `t1`; the uid of claim `web` is `web-uid`.
 struct Story {
     checker: Checker,

@@ -2,6 +2,8 @@
 
 use super::*;
 
+type Edit<'a> = &'a dyn Fn(&mut IPAddressClaim);
+
 fn waiting() -> Story {
     let mut story = Story::new();
     story.claim(&Actor::Tenant, "web", |_| {});
@@ -154,7 +156,7 @@ fn a_waiting_claim_without_its_stamp() {
 /// A claim's status, each part wrong by itself.
 #[test]
 fn a_claim_whose_status_is_wrong() {
-    let rows: [(&dyn Fn(&mut IPAddressClaim), &str); 6] = [
+    let rows: [(Edit, &str); 6] = [
         (&|c| c.status.get_or_insert_default().phase = Some(ClaimPhase::Pending), "not Bound"),
         (&|c| c.status.get_or_insert_default().phase = None, "not Bound"),
         (&|c| c.status.get_or_insert_default().addresses.clear(), "it publishes []"),
@@ -178,7 +180,7 @@ fn a_claim_whose_status_is_wrong() {
 #[test]
 fn an_address_whose_phase_is_wrong() {
     use AddressPhase::{Available, Bound, Conflict, Pending, Released};
-    let rows: [(&dyn Fn(&mut Story), AddressPhase, AddressPhase); 4] = [
+    let rows: [(Step, AddressPhase, AddressPhase); 4] = [
         (&|_| {}, Available, Pending),
         (
             &|s| s.address(&Actor::Driver, "a1", |a| a.spec.address = "::x".into()),
