@@ -12,6 +12,7 @@
 //! | [`claim`], [`address`] | the two controllers: observe, decide, apply |
 //! | [`controllers`] | both, with their watches, as tasks |
 //! | [`runtime`] | the process around them |
+//! | [`rights`] | what all of it may ask of the API server |
 //!
 //! What always holds, whatever runs beside it, however old a cache is, wherever it stops: an
 //! address has at most one claim; a claim is matched to at most one address of a family; what a
@@ -27,6 +28,7 @@ pub mod clock;
 pub mod controllers;
 pub mod queue;
 pub mod report;
+pub mod rights;
 pub mod runtime;
 pub mod telemetry;
 pub mod watch;

@@ -9,12 +9,15 @@ pub mod binaries;
 pub mod controller;
 pub mod controlplane;
 pub mod history;
+pub mod house;
 pub mod http;
 pub mod make;
+pub mod manifests;
 pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod sandbox;
+pub mod standing;
 pub mod wait;
 mod watchdog;
 
