@@ -100,6 +100,18 @@ pub enum ClaimStep {
 }
 
 impl ClaimStep {
+    /// The address that is written to; none where it is the claim.
+    pub fn address(&self) -> Option<&Target> {
+        match self {
+            Self::GiveUp { address }
+            | Self::Bind { address, .. }
+            | Self::Complete { address, .. }
+            | Self::Release { address }
+            | Self::Delete { address } => Some(address),
+            Self::Mark { .. } | Self::Status(_) | Self::Unprotect { .. } => None,
+        }
+    }
+
     /// The step's name in logs, traces and tests.
     pub fn name(&self) -> &'static str {
         match self {

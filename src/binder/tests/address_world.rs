@@ -64,7 +64,7 @@ impl Cluster {
         let claim_path = format!("IPAddressClaim {}", plan.claim);
         let mut held = BTreeSet::new();
         for planned in plan.steps.iter().take(count) {
-            if let Some(target) = target_of(&planned.step)
+            if let Some(target) = planned.step.address()
                 && held.insert(target.name.clone())
             {
                 self.hold(target);
@@ -85,6 +85,9 @@ impl Cluster {
                 self.edit(&format!("IPAddress {}", address.name), |o| o.phase("Released"));
             }
             ClaimStep::Delete { address } => self.delete(&format!("IPAddress {}", address.name)),
+            ClaimStep::GiveUp { address } => {
+                self.edit(&format!("IPAddress {}", address.name), |o| o.phase("Pending"));
+            }
             ClaimStep::Mark { .. } | ClaimStep::Bind { .. } | ClaimStep::Status(_) => {
                 panic!("{} has no part in a reclaim", step.name());
             }
@@ -129,16 +132,6 @@ fn path_of(object: &Object) -> String {
     let meta = &object.0["metadata"];
     let namespace = meta["namespace"].as_str().map(|n| format!("{n}/")).unwrap_or_default();
     format!("{} {namespace}{}", text(&object.0["kind"]), text(&meta["name"]))
-}
-
-fn target_of(step: &ClaimStep) -> Option<&Target> {
-    match step {
-        ClaimStep::Bind { address, .. }
-        | ClaimStep::Complete { address, .. }
-        | ClaimStep::Release { address }
-        | ClaimStep::Delete { address } => Some(address),
-        ClaimStep::Mark { .. } | ClaimStep::Status(_) | ClaimStep::Unprotect { .. } => None,
-    }
 }
 
 /// An object that this version cannot read.

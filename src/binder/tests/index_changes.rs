@@ -331,7 +331,8 @@ fn h04_a_relist_that_is_begun_again() {
 #[test]
 fn a06_strange_objects_are_counted() {
     let mut index = world(&[free("a1", "192.0.2.1")]);
-    let count = |index: &Index| index.census().strange;
+    let kinds = [IndexedKind::Class, IndexedKind::Address, IndexedKind::Claim];
+    let count = |index: &Index| kinds.map(|kind| index.strange_count(kind));
     for version in 1..4 {
         index.strange_class(&"odd".into(), strange("uid-odd", version));
         index.strange_address(&"odd".into(), strange("uid-odd", version));
@@ -346,31 +347,6 @@ fn a06_strange_objects_are_counted() {
     index.remove_claim(&key("t1/odd"), &gone("uid-odd"));
     index.remove_class(&"odd".into(), &gone("uid-odd"));
     assert_eq!(count(&index), [0, 0, 0]);
-}
-
-/// The counts for metrics are by phase and class, and an object counts where it is now.
-#[test]
-fn the_census_counts_by_phase_and_class() {
-    let mut index = world(&[
-        free("a1", "192.0.2.1"),
-        free("a2", "192.0.2.2"),
-        address("a3", "192.0.2.3").class("private"),
-        claim("t1/web").phase("Bound").resolved("public"),
-        claim("t1/api"),
-    ]);
-    add(&mut index, &bound("t1/web").version(2));
-    wait(&mut index, "t1/api", Waiting::DefaultClass);
-    let census = index.census();
-    let of = |class: &str| class.to_owned();
-    let addresses = [
-        ((None, of("private")), 1),
-        ((Some("Available"), of("public")), 1),
-        ((Some("Bound"), of("public")), 1),
-    ];
-    let claims = [((None, String::new()), 1), ((Some("Bound"), of("public")), 1)];
-    assert_eq!(census.addresses, addresses.into());
-    assert_eq!(census.claims, claims.into());
-    assert_eq!((census.waiting, census.strange), (1, [0, 0, 0]));
 }
 
 /// Free addresses come in the order of their names, whatever order they arrived in.
