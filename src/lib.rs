@@ -26,6 +26,7 @@ pub mod binder;
 pub mod claim;
 pub mod clock;
 pub mod controllers;
+mod pass;
 pub mod queue;
 pub mod report;
 pub mod rights;

@@ -94,6 +94,18 @@ impl Index {
         }
     }
 
+    /// The uids of the objects that the listing since [`Self::begin_list`] did not show.
+    pub fn unlisted(&self, kind: IndexedKind) -> Vec<Name> {
+        fn uids<K>(unlisted: Vec<(K, Name)>) -> Vec<Name> {
+            unlisted.into_iter().map(|(_, uid)| uid).collect()
+        }
+        match kind {
+            IndexedKind::Class => uids(self.classes.unlisted()),
+            IndexedKind::Address => uids(self.addresses.unlisted()),
+            IndexedKind::Claim => uids(self.claims.unlisted()),
+        }
+    }
+
     /// A listing of a kind is complete.
     pub fn end_list(&mut self, kind: IndexedKind) -> Wakes {
         let mut wakes = Wakes::default();
