@@ -12,6 +12,7 @@
 //! | [`claim`], [`address`] | the two controllers: observe, decide, apply |
 //! | [`controllers`] | both, with their watches, as tasks |
 //! | [`runtime`] | the process around them |
+//! | [`rights`] | what all of it may ask of the API server |
 //!
 //! What always holds, whatever runs beside it, however old a cache is, wherever it stops: an
 //! address has at most one claim; a claim is matched to at most one address of a family; what a
@@ -25,6 +26,7 @@ pub mod binder;
 pub mod claim;
 pub mod clock;
 pub mod controllers;
+mod pass;
 pub mod queue;
 pub mod report;
 pub mod rights;

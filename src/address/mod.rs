@@ -7,11 +7,12 @@ mod observe;
 
 use std::{sync::Arc, time::Duration};
 
-use tracing::{Instrument, Span, field::Empty};
+use tracing::{Span, field::Empty};
 
 use crate::{
-    apiserver::{ApiServer, Refusal},
+    apiserver::ApiServer,
     binder::view::Name,
+    pass::{Ended, counted, failed},
     queue::{Job, Next},
     report::Reporter,
     telemetry::{Kind, Metrics, Outcome},
@@ -33,13 +34,9 @@ pub struct Controller {
     pub grace: Duration,
 }
 
-/// How a pass ended, and when the address is to be looked at again.
-type Ended = (Outcome, Next);
-
 impl Controller {
     /// One pass over one address.
     pub async fn pass(self: Arc<Self>, job: Job<Name>) -> Next {
-        self.metrics.queued(Kind::Address, job.queued);
         let span = tracing::info_span!(
             "reconcile IPAddress",
             name = &*job.key,
@@ -49,12 +46,8 @@ impl Controller {
             attempt = job.attempt,
             outcome = Empty,
         );
-        let began = self.world.clock().now().elapsed;
-        let (outcome, next) = self.look(&job.key).instrument(span.clone()).await;
-        span.record("outcome", outcome.as_str());
-        let took = self.world.clock().now().elapsed.saturating_sub(began);
-        self.metrics.pass(Kind::Address, outcome, took);
-        next
+        let pass = self.look(&job.key);
+        counted(&self.world, &self.metrics, Kind::Address, job.queued, span, pass).await
     }
 
     async fn look(&self, name: &Name) -> Ended {
@@ -75,21 +68,6 @@ impl Controller {
             (true, Some(rest)) => (Outcome::Waiting, Next::After(rest)),
             (false, Some(rest)) => (Outcome::Written, Next::After(rest)),
             (false, None) => (Outcome::Written, Next::Settled),
-        }
-    }
-}
-
-/// What is to become of an address whose pass came to nothing.
-fn failed(refusal: &Refusal) -> Ended {
-    match refusal {
-        Refusal::Conflict | Refusal::Absent => (Outcome::Conflict, Next::Again),
-        Refusal::Denied(why) => {
-            tracing::warn!(why, "refused, and tried again later");
-            (Outcome::Refused, Next::Retry)
-        }
-        Refusal::Unanswered(why) => {
-            tracing::warn!(why, "failed, and tried again");
-            (Outcome::Retry, Next::Retry)
         }
     }
 }

@@ -44,7 +44,7 @@ impl Controller {
             tracing::debug!(step = planned.step.name(), refused = ?written.as_ref().err(), "wrote");
             match written {
                 Ok(()) => {}
-                Err(Refusal::Denied(why)) if mends_itself(&planned.step) => {
+                Err(Refusal::Denied(why)) if finished_elsewhere(plan, &planned.step) => {
                     tracing::warn!(
                         step = planned.step.name(),
                         why,
@@ -79,6 +79,10 @@ impl Controller {
             ClaimStep::Unprotect { finalizers } => {
                 let body = json!({"metadata": {"finalizers": finalizers}});
                 self.patch_claim(versions, Part::Main, body).await
+            }
+            ClaimStep::GiveUp { address } => {
+                let body = phase(AddressPhase::Pending);
+                self.patch_address(versions, address, Part::Status, body).await
             }
             ClaimStep::Bind { address, finalizers, .. }
             | ClaimStep::Complete { address, finalizers } => {
@@ -131,7 +135,7 @@ impl Controller {
         if !matches!(refusal, Refusal::Conflict | Refusal::Absent) {
             return Ok(());
         }
-        match address_of(step) {
+        match step.address() {
             Some(address) => {
                 self.api.read_address(Learner::Claim(&plan.claim), &address.name).await
             }
@@ -149,19 +153,11 @@ impl Controller {
     }
 }
 
-/// Whether the claim may go although this write is refused for good.
-fn mends_itself(step: &ClaimStep) -> bool {
-    matches!(step, ClaimStep::Release { .. } | ClaimStep::Delete { .. })
-}
-
-fn address_of(step: &ClaimStep) -> Option<&Target> {
-    match step {
-        ClaimStep::Bind { address, .. }
-        | ClaimStep::Complete { address, .. }
-        | ClaimStep::Release { address }
-        | ClaimStep::Delete { address } => Some(address),
-        ClaimStep::Mark { .. } | ClaimStep::Status(_) | ClaimStep::Unprotect { .. } => None,
-    }
+/// Whether this is an address's part in the deletion of its claim: where it is refused for good, the
+/// claim goes all the same, and the address's own pass finishes the reclaim.
+fn finished_elsewhere(plan: &ClaimPlan, step: &ClaimStep) -> bool {
+    let goes = plan.steps.iter().any(|p| matches!(p.step, ClaimStep::Unprotect { .. }));
+    goes && step.address().is_some()
 }
 
 fn mark(finalizers: Option<&[Name]>, selections: Option<String>, stamp: Option<&Name>) -> Value {

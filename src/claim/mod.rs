@@ -9,15 +9,16 @@ mod observe;
 
 use std::sync::Arc;
 
-use tracing::{Instrument, Span, field::Empty};
+use tracing::{Span, field::Empty};
 
 use crate::{
-    apiserver::{ApiServer, Refusal},
+    apiserver::ApiServer,
     binder::view::ClaimKey,
+    pass::{Ended, counted, failed},
     queue::{Job, Next},
     report::Reporter,
     telemetry::{Kind, Metrics, Outcome},
-    world::World,
+    world::{Learner, World},
 };
 
 /// What a claim's pass works with.
@@ -33,13 +34,9 @@ pub struct Controller {
     pub metrics: Arc<Metrics>,
 }
 
-/// How a pass ended, and when the claim is to be looked at again.
-type Ended = (Outcome, Next);
-
 impl Controller {
     /// One pass over one claim.
     pub async fn pass(self: Arc<Self>, job: Job<ClaimKey>) -> Next {
-        self.metrics.queued(Kind::Claim, job.queued);
         let span = tracing::info_span!(
             "reconcile IPAddressClaim",
             namespace = &*job.key.namespace,
@@ -50,12 +47,8 @@ impl Controller {
             attempt = job.attempt,
             outcome = Empty,
         );
-        let began = self.world.clock().now().elapsed;
-        let (outcome, next) = self.look(&job.key).instrument(span.clone()).await;
-        span.record("outcome", outcome.as_str());
-        let took = self.world.clock().now().elapsed.saturating_sub(began);
-        self.metrics.pass(Kind::Claim, outcome, took);
-        next
+        let pass = self.look(&job.key);
+        counted(&self.world, &self.metrics, Kind::Claim, job.queued, span, pass).await
     }
 
     async fn look(&self, key: &ClaimKey) -> Ended {
@@ -70,7 +63,7 @@ impl Controller {
         let chosen: Vec<_> = plan.chosen().map(|(name, _)| name.clone()).collect();
         let ended = self.apply(&plan).await;
         let wakes = self.world.index().unreserve(key, chosen);
-        self.world.wake(crate::world::Learner::Watch, wakes);
+        self.world.wake(Learner::Watch, wakes);
         match ended {
             Ok(()) if plan.steps.is_empty() && plan.waiting.is_empty() => {
                 (Outcome::Settled, Next::Settled)
@@ -78,21 +71,6 @@ impl Controller {
             Ok(()) if plan.steps.is_empty() => (Outcome::Waiting, Next::Settled),
             Ok(()) => (Outcome::Written, Next::Settled),
             Err(refusal) => failed(&refusal),
-        }
-    }
-}
-
-/// What is to become of a claim whose pass came to nothing.
-fn failed(refusal: &Refusal) -> Ended {
-    match refusal {
-        Refusal::Conflict | Refusal::Absent => (Outcome::Conflict, Next::Again),
-        Refusal::Denied(why) => {
-            tracing::warn!(why, "refused, and tried again later");
-            (Outcome::Refused, Next::Retry)
-        }
-        Refusal::Unanswered(why) => {
-            tracing::warn!(why, "failed, and tried again");
-            (Outcome::Retry, Next::Retry)
         }
     }
 }

@@ -142,7 +142,12 @@ impl World {
         self.wake(Learner::Watch, Wakes { claims, addresses });
     }
 
+    /// What a complete list did not show is gone.
     fn list_ended(&self, kind: IndexedKind) {
+        let gone = self.index().unlisted(kind);
+        for uid in &gone {
+            self.memory().forget(uid);
+        }
         self.learn(Learner::Watch, |index, _| index.end_list(kind));
         self.listed.send_modify(|listed| match kind {
             IndexedKind::Class => listed.classes = true,
@@ -157,3 +162,6 @@ enum Own {
     Claim(ClaimKey),
     Address(Name),
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,8 +65,29 @@ pub struct Index {
     defaults: BTreeSet<Name>,
     waiters: Waiters,
     reserved: FxHashMap<Name, ClaimKey>,
-    /// When a reservation without a uid was first seen.
-    reservations: FxHashMap<Name, (Name, Duration)>,
+    reservations: FxHashMap<Name, Reservation>,
+}
+
+/// An address that names a claim without a uid.
+#[derive(Clone, Debug)]
+struct Reservation {
+    /// The address's uid.
+    uid: Name,
+    /// The claim that it waits for.
+    claim: ClaimKey,
+    /// When it was first seen so.
+    seen: Duration,
+}
+
+impl Reservation {
+    fn of(address: &AddressView, seen: Duration) -> Option<Self> {
+        let reference = address.claim_ref.as_ref().filter(|r| r.uid.is_none())?;
+        Some(Self { uid: address.id.uid.clone(), claim: reference.key.clone(), seen })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.claim == other.claim
+    }
 }
 
 impl Index {
@@ -127,8 +148,8 @@ impl Index {
     pub fn reservation_seen(&self, address: &AddressView) -> Option<Duration> {
         self.reservations
             .get(&address.name)
-            .filter(|(uid, _)| *uid == address.id.uid)
-            .map(|(_, seen)| *seen)
+            .filter(|known| known.uid == address.id.uid)
+            .map(|known| known.seen)
     }
 
     /// Every claim that is known.
