@@ -6,7 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use address_controller::{api::well_known::GROUP, rights};
+use address_controller::{
+    api::well_known::{GROUP, VERSION},
+    rights,
+};
 use anyhow::{Context, Result};
 use kube::Client;
 use testbed::{
@@ -137,12 +140,7 @@ Now it is yours. In another terminal:
 
   export KUBECONFIG={kubeconfig}
   kubectl get ipam -A
-  kubectl create -f - <<'EOF'
-  apiVersion: local.sdn.cozystack.io/v1alpha1
-  kind: IPAddressClaim
-  metadata: {{name: mine, namespace: team-a}}
-  spec: {{className: cloud}}
-  EOF
+  echo '{claim}' | kubectl create -f -
   kubectl get ipaddressclaims -n team-a
   kubectl get ipaddressclaim gateway -n team-a -o jsonpath='{{.status.addresses[*].address}}'
   kubectl events -n team-a --for ipaddressclaim/mine
@@ -158,6 +156,12 @@ Now it is yours. In another terminal:
 
 Ctrl-C ends everything and removes it.",
             kubeconfig = kubeconfig.display(),
+            claim = serde_json::json!({
+                "apiVersion": format!("{GROUP}/{VERSION}"),
+                "kind": "IPAddressClaim",
+                "metadata": { "name": "mine", "namespace": "team-a" },
+                "spec": { "className": "cloud" },
+            }),
             metrics = self.controller.metrics_url(),
             readyz = self.controller.probe_url("/readyz"),
             log = self.controller.log_path().display(),

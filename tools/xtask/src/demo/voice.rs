@@ -61,7 +61,8 @@ where
     Fut: Future<Output = L>,
 {
     let begin = Instant::now();
-    let value = try_eventually(BOUND, what, look).await?;
+    let seen = try_eventually(BOUND, what, look).await;
+    let value = seen.inspect_err(|_| println!("  {} {what}", styled("31", "✗")))?;
     println!("  {} {what} ({} ms)", styled("32", "✓"), begin.elapsed().as_millis());
     Ok(value)
 }
