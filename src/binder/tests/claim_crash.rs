@@ -124,3 +124,19 @@ fn the_class_that_a_claim_was_bound_by_is_told_though_the_pass_stopped(#[case] b
     let class = claim.conditions.iter().find(|c| c.type_ == "ClassResolved").unwrap();
     assert_eq!((class.status.as_str(), class.reason.as_str()), ("True", "Resolved"));
 }
+
+/// The same for the second half of a Dual claim: what is not published yet tells of the class, and
+/// not the half that was bound before the class was edited.
+#[test]
+fn the_half_that_is_not_published_yet_tells_of_the_class() {
+    let mut world = base(&[claim("t1/web").family("Dual")]);
+    world.settle("t1/web");
+    world.put(free("l6", "2001:db8::6").class("lab"));
+    world.edit("t1/web", |o| o.class("lab"));
+    let plan = world.look("t1/web").plan;
+    world.carry_out(&plan, 2);
+    world.settle("t1/web");
+    let claim = world.claim("t1/web");
+    assert_eq!(published(&claim), [("a1", "192.0.2.1"), ("l6", "2001:db8::6")]);
+    assert_eq!(claim.resolved_class.as_deref(), Some("lab"));
+}

@@ -354,6 +354,16 @@ fn a_loss_does_not_forget_a_choice_that_can_be_had() {
     assert_eq!(pass.chosen(), [""; 0]);
 }
 
+/// Nor is one that does not parse: it may be this claim's.
+#[test]
+fn a_loss_does_not_forget_a_choice_that_does_not_parse() {
+    let mut world = World::of(&[class("public"), free("a1", IP)]);
+    let shown = [("p1", "192.0.2.3")];
+    world.put(claim("t1/web").protected().selected("IPv4=a1/1").phase("Bound").published(&shown));
+    world.make_strange("a1");
+    assert_eq!(world.pass("t1/web").steps()[0], "mark IPv4=a1/2/held stamp=fake.example.org");
+}
+
 /// An address that a driver gave, took back and gave again: the claim is bound to it, and still was
 /// never matched, so nobody is asked to provision for it.
 #[test]
