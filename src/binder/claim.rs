@@ -195,7 +195,10 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
     let stamped_first = !still_missing.is_empty() && chosen.is_empty();
 
     let mut steps = Vec::new();
-    steps.extend(given_up(facts, &selections).map(give_up).map(Planned::silent));
+    // What is chosen again is not given up, though it stands for a loss by now.
+    let again = |a: &&AddressView| chosen.iter().any(|(_, c)| c.name == a.name);
+    let given_up = given_up(facts, &selections).filter(|a| !again(a));
+    steps.extend(given_up.map(give_up).map(Planned::silent));
     let first_stamp = stamp.clone().filter(|_| stamped_first);
     steps.extend(mark(claim, &selections, first_stamp).map(Planned::silent));
     for address in &held.addresses {
