@@ -21,7 +21,8 @@ use crate::api::{AddressPhase, InvalidAddress, ReclaimPolicy};
 pub struct Facts<'a> {
     /// The world as seen.
     pub index: &'a Index,
-    /// The address.
+    /// The address, as it was when the pass began. With a newer state of it the pass begins anew: it
+    /// may name another claim, of which nothing is confirmed.
     pub address: &'a AddressView,
     /// Whether the claim that it names was read from the API server for this pass.
     pub confirmed: bool,

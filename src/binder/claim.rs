@@ -1,9 +1,12 @@
 //! Decides a claim's pass.
 //!
-//! Two rules of fencing are kept here and nowhere else. Whoever binds selects first: the choice is
+//! Three rules of fencing are kept here and nowhere else. Whoever binds selects first: the choice is
 //! written onto the claim, on the state of the claim that was decided on, and then onto the
-//! address, on the state of the address that was read before. And a known choice is given up only
+//! address, on the state of the address that was read before. A known choice is given up only
 //! after the API server itself was asked about that address, which is what [`Decision::Read`] is.
+//! And where the address that is given up is still free (the claim asks for another by now, or a
+//! second object records the same IP), it is written to first: an older attempt on it may still be
+//! on its way, and nothing else would refuse it.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +28,9 @@ use crate::api::{AddressPhase, ClaimPhase, ClaimedAddress, IpFamily, parse_ip};
 pub struct Facts<'a> {
     /// The world as seen.
     pub index: &'a Index,
-    /// The claim.
+    /// The claim, as it was when the pass began: the reads that are confirmed came after it. With a
+    /// newer state of the claim the pass begins anew, and nothing is confirmed: a choice made in
+    /// between could otherwise be given up on the word of a read that is older than the choice.
     pub claim: &'a ClaimView,
     /// The addresses that were read from the API server for this pass. Their states are in the
     /// index, or newer ones are.
@@ -102,6 +107,17 @@ impl<'a> Held<'a> {
         claim.published.iter().filter(|p| !self.holds(&p.name))
     }
 
+    /// Families that were published and that no address of the claim serves any more, with what they
+    /// were held by, where that is not on record yet.
+    fn losing(&self, claim: &'a ClaimView) -> impl Iterator<Item = (IpFamily, &'a ClaimedAddress)> {
+        self.leaving(claim).filter_map(move |gone| {
+            let family = family_of(gone)?;
+            let stays = claim.published_of(family).any(|p| self.holds(&p.name));
+            let known = claim.selections.get(family).is_some_and(|s| s.held);
+            (!stays && !known).then_some((family, gone))
+        })
+    }
+
     /// What must be read before anything is withdrawn, called lost, or chosen anew.
     fn unread(&self, facts: &Facts<'_>) -> Vec<Name> {
         let claim = facts.claim;
@@ -110,6 +126,9 @@ impl<'a> Held<'a> {
         if claim.phase == Some(ClaimPhase::Bound) && !self.missing.is_empty() {
             let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));
             names.extend(lost.map(|a| a.name.clone()));
+        }
+        for (family, _) in self.losing(claim) {
+            names.extend(claim.selections.get(family).map(|s| s.name.clone()));
         }
         for family in &self.missing {
             let may_choose = claim.pin.is_some() || !claim.has_held(*family);
@@ -165,6 +184,7 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
     let stamped_first = !still_missing.is_empty() && chosen.is_empty();
 
     let mut steps = Vec::new();
+    steps.extend(given_up(facts, &selections).map(give_up).map(Planned::silent));
     let first_stamp = stamp.clone().filter(|_| stamped_first);
     steps.extend(mark(claim, &selections, first_stamp).map(Planned::silent));
     for address in &held.addresses {
@@ -205,7 +225,6 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
         version: claim.id.resource_version.clone(),
         created: claim.id.created,
         steps,
-        notices: Vec::new(),
         waiting: matches.map_or_else(Vec::new, |m| waiting(claim, &m)),
     }
 }
@@ -217,10 +236,9 @@ fn selections(
     chosen: &[(IpFamily, &AddressView)],
 ) -> Selections {
     let mut selections = claim.selections.clone();
-    for gone in held.leaving(claim) {
-        let Some(family) = family_of(gone) else { continue };
-        let stays = claim.published_of(family).any(|p| held.holds(&p.name));
-        if !stays && !selections.get(family).is_some_and(|s| s.held) {
+    for (family, gone) in held.losing(claim) {
+        // Of several that leave, the first by name is remembered.
+        if !selections.get(family).is_some_and(|s| s.held) {
             selections.lose(family, &gone.name.as_str().into());
         }
     }
@@ -228,6 +246,29 @@ fn selections(
         selections.select(*family, &address.name);
     }
     selections
+}
+
+/// Choices that are replaced, or whose family is called lost, though their addresses are still free.
+/// All were read in this pass.
+fn given_up<'a>(
+    facts: &Facts<'a>,
+    next: &Selections,
+) -> impl Iterator<Item = &'a AddressView> + use<'a> {
+    let replaced: Vec<_> = facts
+        .claim
+        .selections
+        .iter()
+        .filter(|(family, s)| {
+            next.get(*family).is_some_and(|n| n.name != s.name || n.held != s.held)
+        })
+        .filter_map(|(_, s)| facts.index.address(&s.name).known())
+        .filter(|a| a.matchable())
+        .collect();
+    replaced.into_iter()
+}
+
+pub(super) fn give_up(address: &AddressView) -> ClaimStep {
+    ClaimStep::GiveUp { address: target(address) }
 }
 
 fn mark(claim: &ClaimView, selections: &Selections, stamp: Option<Name>) -> Option<ClaimStep> {

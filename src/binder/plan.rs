@@ -58,6 +58,12 @@ pub enum ClaimStep {
         /// The stamp.
         stamp: Option<Name>,
     },
+    /// Turn away from a choice that is still free: phase `Pending`, until the address's own pass
+    /// finds it free again. Whoever still goes for it by the choice that is given up is refused.
+    GiveUp {
+        /// The address, as it was read from the API server.
+        address: Target,
+    },
     /// Bind a free address: `claimRef` with the uid, and the protection finalizer.
     Bind {
         /// The address, as it was before the selection was written.
@@ -94,10 +100,23 @@ pub enum ClaimStep {
 }
 
 impl ClaimStep {
+    /// The address that is written to; none where it is the claim.
+    pub fn address(&self) -> Option<&Target> {
+        match self {
+            Self::GiveUp { address }
+            | Self::Bind { address, .. }
+            | Self::Complete { address, .. }
+            | Self::Release { address }
+            | Self::Delete { address } => Some(address),
+            Self::Mark { .. } | Self::Status(_) | Self::Unprotect { .. } => None,
+        }
+    }
+
     /// The step's name in logs, traces and tests.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Mark { .. } => "mark",
+            Self::GiveUp { .. } => "give-up",
             Self::Bind { .. } => "bind",
             Self::Complete { .. } => "complete",
             Self::Status(_) => "status",
@@ -186,8 +205,6 @@ pub struct ClaimPlan {
     pub created: Timestamp,
     /// The writes, in order.
     pub steps: Vec<Planned<ClaimStep>>,
-    /// What is told without a write, once for each state.
-    pub notices: Vec<Event>,
     /// What can help it.
     pub waiting: Vec<Waiting>,
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    claim::{Facts, collected, complete},
+    claim::{Facts, collected, complete, give_up},
     index::Seen,
     matching::target,
     plan::{ClaimPlan, ClaimStep, Decision, Event, EventReason, Planned, Subject},
@@ -23,6 +23,9 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         for address in collected(facts.index, claim) {
             steps.extend(reclaim(claim, address));
         }
+        // Chosen, and free: who still goes for it must not bind it to a claim that is gone.
+        let chosen = claim.selections.names().filter_map(|n| facts.index.address(n).known());
+        steps.extend(chosen.filter(|a| a.matchable()).map(give_up).map(Planned::silent));
         let finalizers = claim.finalizers_without_ours();
         steps.push(Planned::silent(ClaimStep::Unprotect { finalizers }));
     }
@@ -32,7 +35,6 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         version: claim.id.resource_version.clone(),
         created: claim.id.created,
         steps,
-        notices: Vec::new(),
         waiting: Vec::new(),
     })
 }

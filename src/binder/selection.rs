@@ -39,6 +39,11 @@ impl Selections {
         self.0.get(&family)
     }
 
+    /// Every choice.
+    pub fn iter(&self) -> impl Iterator<Item = (IpFamily, &Selection)> {
+        self.0.iter().map(|(family, selection)| (*family, selection))
+    }
+
     /// Every chosen name.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.0.values().map(|s| &s.name)
