@@ -15,8 +15,18 @@ pub fn program(name: &str, args: &[&str]) -> Command {
 /// The cargo that runs this.
 pub fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    program(&cargo, args)
+    let mut command = program(&cargo, args);
+    // What `cargo run` says about xtask is not for its child: ring's build script looks at these,
+    // and would be run again, with all that depends on it, by every other command.
+    for (name, _) in std::env::vars_os() {
+        if OF_CARGO_RUN.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
+
+const OF_CARGO_RUN: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
 
 /// Runs a program to its end.
 ///
