@@ -25,6 +25,10 @@ use crate::{
 const PAGE_SIZE: u32 = 500;
 
 /// The tasks of one replica that holds every claim and every address.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the process hands it over, as to any controller"
+)]
 pub fn tasks(context: Context) -> Vec<Task> {
     let settings = &context.settings;
     let backoff = Backoff {

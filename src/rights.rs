@@ -49,7 +49,7 @@ pub const CLUSTER: &[Right] = &[
     needed(
         GROUP,
         "ipaddressclasses",
-        &["get", "list", "watch"],
+        &["list", "watch"],
         "a claim is resolved to a class; classes are never written",
     ),
     needed(
@@ -69,10 +69,10 @@ pub const CLUSTER: &[Right] = &[
     wanted(
         "events.k8s.io",
         "events",
-        &["create", "patch"],
-        "what happened to an object, in its own namespace; a repeat is patched onto the first",
+        &["create"],
+        "what happened to an object, in its own namespace",
     ),
-    wanted("", "events", &["create", "patch"], "the same, where events.k8s.io is refused"),
+    wanted("", "events", &["create"], "the same, where events.k8s.io is refused"),
     Right {
         names: &[
             "ipaddressclaims.local.sdn.cozystack.io",
@@ -127,7 +127,7 @@ mod tests {
                 assert!(!right.verbs.contains(&verb), "{verb} {}", right.resource);
             }
             if right.resource == "ipaddressclasses" {
-                assert_eq!(right.verbs, ["get", "list", "watch"]);
+                assert_eq!(right.verbs, ["list", "watch"]);
             }
         }
     }

@@ -5,19 +5,24 @@ use testbed::{
     manifests::repository,
 };
 
+#[track_caller]
+fn none(found: &[String]) {
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
 #[test]
 fn rooms_know_only_what_is_below_them_and_the_pure_ones_are_pure() {
-    assert_eq!(house::layering(&repository()).unwrap(), Vec::<String>::new());
+    none(&house::layering(&repository()).unwrap());
 }
 
 #[test]
 fn files_and_functions_are_short() {
-    assert_eq!(house::lengths(&repository()).unwrap(), Vec::<String>::new());
+    none(&house::lengths(&repository()).unwrap());
 }
 
 #[test]
 fn each_file_begins_with_what_it_is() {
-    assert_eq!(house::headers(&repository()).unwrap(), Vec::<String>::new());
+    none(&house::headers(&repository()).unwrap());
 }
 
 #[test]

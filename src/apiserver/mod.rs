@@ -108,12 +108,11 @@ impl ApiServer {
         };
         let answer = self.addresses().delete(&address.name, &parameters).await;
         self.count_write(Kind::Address, Verb::Delete, &answer);
-        match answer.map_err(|e| Refusal::of(&e))?.left() {
-            Some(object) => self.bring_address(learner, object),
-            None => {
-                let gone = Gone::Object { uid: address.uid.clone() };
-                self.world.learn(learner, |index, _| index.remove_address(&address.name, &gone));
-            }
+        if let Some(object) = answer.map_err(|e| Refusal::of(&e))?.left() {
+            self.bring_address(learner, object);
+        } else {
+            let gone = Gone::Object { uid: address.uid.clone() };
+            self.world.learn(learner, |index, _| index.remove_address(&address.name, &gone));
         }
         Ok(())
     }

@@ -39,14 +39,19 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
     })
 }
 
-/// What the claim is known to hold and the cache does not show as its own. A cache that lags must
-/// not let the claim go and leave an address behind that still names it.
+/// What the claim is known to hold and the cache does not show as its own, and what the cache shows
+/// as needing nothing. A cache that lags must not let the claim go and leave an address behind that
+/// still names it.
 fn unread(facts: &Facts<'_>) -> Vec<Name> {
     let claim = facts.claim;
     let published = claim.published.iter().map(|p| Name::from(p.name.as_str()));
     let mut names: BTreeSet<Name> = claim.selections.names().cloned().chain(published).collect();
     for address in collected(facts.index, claim) {
-        names.remove(&address.name);
+        if reclaim(claim, address).is_empty() && !address.id.deleting && address.ip.is_some() {
+            names.insert(address.name.clone());
+        } else {
+            names.remove(&address.name);
+        }
     }
     names.retain(|n| {
         !facts.confirmed.contains(n) && !matches!(facts.index.address(n), Seen::Strange(_))

@@ -1,3 +1,5 @@
+//! The process as a whole, with its surroundings handed in.
+
 use std::{future::pending, time::Duration};
 
 use futures::channel::mpsc::unbounded;

@@ -6,36 +6,30 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::{Api, Client, api::PostParams};
 
-use crate::api::well_known::GROUP;
-
-/// (resource, sub-resource, verbs)
-const NEEDS: &[(&str, &str, &[&str])] = &[
-    ("ipaddressclasses", "", &["list", "watch"]),
-    ("ipaddresses", "", &["get", "list", "watch", "patch", "delete"]),
-    ("ipaddresses", "status", &["patch"]),
-    ("ipaddressclaims", "", &["get", "list", "watch", "patch"]),
-    ("ipaddressclaims", "status", &["patch"]),
-];
+use crate::rights::{CLUSTER, Right};
 
 /// The rights that are missing, as `resource (verb, verb)`. What cannot be asked is taken to be
 /// allowed: it will show when it is done.
 pub(super) async fn not_allowed(client: &Client) -> Vec<String> {
-    let asked = NEEDS.iter().map(async |(resource, sub, verbs)| {
-        let answers = join_all(verbs.iter().map(|verb| is_refused(client, verb, resource, sub)));
-        let verdicts = verbs.iter().zip(answers.await);
+    let asked = CLUSTER.iter().filter(|right| right.needed).map(async |right| {
+        let answers = join_all(right.verbs.iter().map(|verb| is_refused(client, right, verb)));
+        let verdicts = right.verbs.iter().zip(answers.await);
         let refused: Vec<&str> = verdicts.filter(|(_, no)| *no).map(|(verb, _)| *verb).collect();
-        let slash = if sub.is_empty() { "" } else { "/" };
-        (!refused.is_empty()).then(|| format!("{resource}{slash}{sub} ({})", refused.join(", ")))
+        (!refused.is_empty()).then(|| format!("{} ({})", right.resource, refused.join(", ")))
     });
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-async fn is_refused(client: &Client, verb: &str, resource: &str, sub: &str) -> bool {
+async fn is_refused(client: &Client, right: &Right, verb: &str) -> bool {
     let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let (resource, sub) = match right.resource.split_once('/') {
+        Some((resource, sub)) => (resource, Some(sub)),
+        None => (right.resource, None),
+    };
     let attributes = ResourceAttributes {
-        group: Some(GROUP.to_owned()),
+        group: Some(right.group.to_owned()),
         resource: Some(resource.to_owned()),
-        subresource: Some(sub.to_owned()).filter(|s| !s.is_empty()),
+        subresource: sub.map(str::to_owned),
         verb: Some(verb.to_owned()),
         ..ResourceAttributes::default()
     };

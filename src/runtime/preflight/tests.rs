@@ -1,3 +1,5 @@
+//! What is named, how often, and what is waited for.
+
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering},

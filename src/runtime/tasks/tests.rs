@@ -1,3 +1,5 @@
+//! How tasks and the process end.
+
 use std::{future::pending, sync::Arc};
 
 use futures::channel::mpsc::{UnboundedSender, unbounded};

@@ -1,3 +1,5 @@
+//! Where events go, and that none of them ever fails anything.
+
 use serde_json::{Value, json};
 
 use super::*;

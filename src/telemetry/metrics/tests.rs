@@ -1,3 +1,5 @@
+//! What the metrics look like to those who read them.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

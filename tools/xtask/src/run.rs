@@ -13,23 +13,20 @@ pub fn program(name: &str, args: &[&str]) -> Command {
 }
 
 /// The cargo that runs this.
-///
-/// What cargo told this program about itself is not passed on: build scripts (ring's) look at it,
-/// and would build their crate, and all that stand on it, again and again.
 pub fn cargo(args: &[&str]) -> Command {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = program(&cargo, args);
+    // What `cargo run` says about xtask is not for its child: ring's build script looks at these,
+    // and would be run again, with all that depends on it, by every other command.
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(is_about_this_program) {
+        if OF_CARGO_RUN.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
             command.env_remove(name);
         }
     }
     command
 }
 
-fn is_about_this_program(variable: &str) -> bool {
-    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| variable.starts_with(prefix))
-}
+const OF_CARGO_RUN: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
 
 /// Runs a program to its end.
 ///
@@ -59,18 +56,4 @@ pub fn need(name: &str, args: &[&str], what_for: &str, from: &str) -> Result<()>
         return Ok(());
     }
     bail!("{name} is needed {what_for}, and is not installed: see {from}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cargo_says_of_this_program_is_not_passed_on_and_settings_are() {
-        assert!(is_about_this_program("CARGO_PKG_NAME"));
-        assert!(is_about_this_program("CARGO_MANIFEST_DIR"));
-        for setting in ["CARGO_HOME", "CARGO_TARGET_DIR", "CARGO_BUILD_JOBS", "PATH"] {
-            assert!(!is_about_this_program(setting), "{setting}");
-        }
-    }
 }

@@ -23,7 +23,10 @@ pub const BINDER_RATIO: f64 = 2.5;
 /// When the sources cannot be read.
 pub fn layering(root: &Path) -> Result<Vec<String>> {
     let sources = Source::below(root, &["src"])?;
-    Ok(sources.iter().flat_map(layers::broken).collect())
+    let mut found: Vec<_> = sources.iter().flat_map(layers::broken).collect();
+    // A room without a floor is said once, not for each of its files.
+    found.dedup();
+    Ok(found)
 }
 
 /// Files and functions that are too long, and files that do not say what they are: a line each.

@@ -46,7 +46,8 @@ pub fn binder_ratio(root: &Path) -> Result<Ratio> {
     Ok(ratio)
 }
 
-fn is_test_file(path: &str) -> bool {
+/// Whether all of a file is tests.
+pub(super) fn is_test_file(path: &str) -> bool {
     path.split('/').any(|part| matches!(part.trim_end_matches(".rs"), "tests" | "testing"))
 }
 
