@@ -291,7 +291,7 @@ impl Walk {
             if quiet {
                 let left = self.unfinished();
                 left.inspect(|what| self.fail(what));
-                if let Some(violation) = self.oracle.world().at_rest().first() {
+                if let Some(violation) = self.left_by_the_oracle().first() {
                     self.fail(&format!("by the oracle, {violation}"));
                 }
                 self.restart(1);
