@@ -1,4 +1,36 @@
 //! Binds `IPAddressClaim`s to `IPAddress`es, as Kubernetes' own binder does for volumes.
+//!
+//! The rooms, each knowing only those above it:
+//!
+//! | room | what it is |
+//! |---|---|
+//! | [`api`] | the three kinds: what is on the wire |
+//! | [`binder`] | every decision, pure; **the matching rule is [`binder::matching::choose`]** |
+//! | [`queue`], [`watch`], [`clock`], [`telemetry`] | keys that need a pass; streams of what is; time; what is told |
+//! | [`world`] | what is known, in one place, and who is woken by a change |
+//! | [`apiserver`], [`report`] | the requests that passes make; the events |
+//! | [`claim`], [`address`] | the two controllers: observe, decide, apply |
+//! | [`controllers`] | both, with their watches, as tasks |
+//! | [`runtime`] | the process around them |
+//! | [`rights`] | what all of it may ask of the API server |
+//!
+//! What always holds, whatever runs beside it, however old a cache is, wherever it stops: an
+//! address has at most one claim; a claim is matched to at most one address of a family; what a
+//! live claim holds is neither released nor deleted nor given away. Each write carries the
+//! resourceVersion it was decided on, and nothing is destroyed on a cache's word.
 
+pub mod address;
 pub mod api;
+pub mod apiserver;
 pub mod binder;
+pub mod claim;
+pub mod clock;
+pub mod controllers;
+mod pass;
+pub mod queue;
+pub mod report;
+pub mod rights;
+pub mod runtime;
+pub mod telemetry;
+pub mod watch;
+pub mod world;

@@ -57,10 +57,16 @@ pub(super) fn collected<'a>(
     index: &'a Index,
     claim: &'a ClaimView,
 ) -> impl Iterator<Item = &'a AddressView> {
-    index.claimed_by(&claim.key).filter(|a| {
-        let uid = a.claim_ref.as_ref().and_then(|r| r.uid.as_ref());
-        uid.is_none_or(|uid| *uid == claim.id.uid)
-    })
+    let own = |a: &&AddressView| a.claim_ref.as_ref().is_some_and(|r| r.is_to(claim));
+    index.claimed_by(&claim.key).filter(own)
+}
+
+/// The collected addresses without those that are as good as gone.
+pub(super) fn staying<'a>(
+    index: &'a Index,
+    claim: &'a ClaimView,
+) -> impl Iterator<Item = &'a AddressView> {
+    collected(index, claim).filter(|a| !(a.going() || a.id.deleting && is_open(a)))
 }
 
 /// What a live claim holds, and what it lacks.
@@ -77,9 +83,8 @@ struct Held<'a> {
 
 impl<'a> Held<'a> {
     fn by(facts: &Facts<'a>) -> Self {
-        let (addresses, invalid): (Vec<_>, Vec<_>) = collected(facts.index, facts.claim)
-            .filter(|a| !(a.going() || a.id.deleting && is_open(a)))
-            .partition(|a| a.ip.is_some());
+        let (addresses, invalid): (Vec<_>, Vec<_>) =
+            staying(facts.index, facts.claim).partition(|a| a.ip.is_some());
         let unreadable: Vec<_> = facts
             .claim
             .published
@@ -97,25 +102,26 @@ impl<'a> Held<'a> {
         Self { addresses, invalid, unreadable, missing }
     }
 
-    fn holds(&self, name: &str) -> bool {
-        self.addresses.iter().any(|a| &*a.name == name)
-            || self.unreadable.iter().any(|p| p.name == name)
+    /// What holds this published address by name, or its place while it does not parse.
+    fn keeps(&self, p: &ClaimedAddress, as_it_is: impl Fn(&AddressView) -> bool) -> bool {
+        self.addresses.iter().any(|a| *a.name == *p.name && as_it_is(a))
+            || self.unreadable.iter().any(|u| u.name == p.name)
     }
 
-    /// Published addresses that are no longer the claim's, as far as is known.
+    /// Published addresses that are no longer the claim's, as far as is known, or another IP by now.
     fn leaving(&self, claim: &'a ClaimView) -> impl Iterator<Item = &'a ClaimedAddress> {
-        claim.published.iter().filter(|p| !self.holds(&p.name))
+        claim.published.iter().filter(|p| !self.keeps(p, |a| *a.text == *p.address))
     }
 
-    /// Families that were published and that no address of the claim serves any more, with what they
-    /// were held by, where that is not on record yet.
-    fn losing(&self, claim: &'a ClaimView) -> impl Iterator<Item = (IpFamily, &'a ClaimedAddress)> {
-        self.leaving(claim).filter_map(move |gone| {
-            let family = family_of(gone)?;
-            let stays = claim.published_of(family).any(|p| self.holds(&p.name));
-            let known = claim.selections.get(family).is_some_and(|s| s.held);
-            (!stays && !known).then_some((family, gone))
-        })
+    /// The families of which everything that was published leaves, and the first name that does.
+    fn losses(&self, claim: &'a ClaimView) -> Vec<(IpFamily, Name)> {
+        let all_leave = |family: IpFamily| {
+            let leaves = |p: &&ClaimedAddress| !self.keeps(p, |a| a.family() == Some(family));
+            let mut shown = claim.published_of(family);
+            let first = shown.next().filter(leaves)?;
+            shown.all(|p| leaves(&p)).then(|| (family, first.name.as_str().into()))
+        };
+        [IpFamily::IPv4, IpFamily::IPv6].into_iter().filter_map(all_leave).collect()
     }
 
     /// What must be read before anything is withdrawn, called lost, or chosen anew.
@@ -127,14 +133,15 @@ impl<'a> Held<'a> {
             let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));
             names.extend(lost.map(|a| a.name.clone()));
         }
-        for (family, _) in self.losing(claim) {
-            names.extend(claim.selections.get(family).map(|s| s.name.clone()));
-        }
         for family in &self.missing {
             let may_choose = claim.pin.is_some() || !claim.has_held(*family);
             if let Some(known) = claim.selections.get(*family).filter(|_| may_choose) {
                 names.insert(known.name.clone());
             }
+        }
+        // A loss is recorded in the place of a choice that cannot be had any more.
+        for (family, _) in self.losses(claim) {
+            names.extend(claim.selections.get(family).map(|s| s.name.clone()));
         }
         names.retain(|n| {
             !facts.confirmed.contains(n) && !matches!(facts.index.address(n), Seen::Strange(_))
@@ -155,12 +162,12 @@ struct Matches<'a> {
 }
 
 impl<'a> Matches<'a> {
-    fn of(facts: &Facts<'a>, missing: &[IpFamily]) -> Self {
+    fn of(facts: &Facts<'a>, missing: &[IpFamily], known: &Selections) -> Self {
         let resolution = Resolution::of(facts.index, facts.claim);
         let mut matches = Self { resolution, chosen: Vec::new(), missing: Vec::new() };
         for family in missing.iter().copied() {
             let choice = match matches.resolution.class() {
-                Some(class) => choose(facts.index, facts.claim, class, family),
+                Some(class) => choose(facts.index, facts.claim, known, class, family),
                 None => Err(Missing::NoClass),
             };
             match choice {
@@ -174,17 +181,24 @@ impl<'a> Matches<'a> {
 
 fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
     let claim = facts.claim;
+    let mut selections = with_losses(facts, held);
     // Nothing missing: the class is not asked, so that a class that went disturbs no binding.
-    let matches = (!held.missing.is_empty()).then(|| Matches::of(facts, &held.missing));
+    let matches =
+        (!held.missing.is_empty()).then(|| Matches::of(facts, &held.missing, &selections));
     let chosen = matches.as_ref().map_or(&[][..], |m| &m.chosen);
     let still_missing = matches.as_ref().map_or(&[][..], |m| &m.missing);
-    let selections = selections(claim, held, chosen);
-    let matched_class = matched_class(claim, held);
-    let stamp = stamp_due(facts, matches.as_ref(), matched_class);
+    for (family, address) in chosen {
+        selections.select(*family, &address.name);
+    }
+    let own_match = own_match(claim, held);
+    let stamp = stamp_due(facts, matches.as_ref(), own_match);
     let stamped_first = !still_missing.is_empty() && chosen.is_empty();
 
     let mut steps = Vec::new();
-    steps.extend(given_up(facts, &selections).map(give_up).map(Planned::silent));
+    // What is chosen again is not given up, though it stands for a loss by now.
+    let again = |a: &&AddressView| chosen.iter().any(|(_, c)| c.name == a.name);
+    let given_up = given_up(facts, &selections).filter(|a| !again(a));
+    steps.extend(given_up.map(give_up).map(Planned::silent));
     let first_stamp = stamp.clone().filter(|_| stamped_first);
     steps.extend(mark(claim, &selections, first_stamp).map(Planned::silent));
     for address in &held.addresses {
@@ -201,7 +215,7 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
         chosen,
         missing: still_missing,
         resolution: matches.as_ref().map(|m| &m.resolution),
-        matched_class,
+        own_match,
         stamp: stamp.as_ref().or(claim.stamp.as_ref()),
         index: facts.index,
         now: facts.now,
@@ -225,26 +239,32 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
         version: claim.id.resource_version.clone(),
         created: claim.id.created,
         steps,
-        notices: Vec::new(),
         waiting: matches.map_or_else(Vec::new, |m| waiting(claim, &m)),
     }
 }
 
-/// The selection after this pass: what leaves is recorded as held, what is chosen is selected.
-fn selections(
-    claim: &ClaimView,
-    held: &Held<'_>,
-    chosen: &[(IpFamily, &AddressView)],
-) -> Selections {
+/// The selection with what leaves recorded as held, before anything is chosen.
+///
+/// A name in the selection is known to whoever binds, and may be this claim's by now: it gives way
+/// to the lost one's only when it was read and cannot be had.
+fn with_losses(facts: &Facts<'_>, held: &Held<'_>) -> Selections {
+    let claim = facts.claim;
+    let given_up = |name: &Name| match facts.index.address(name) {
+        Seen::Absent => true,
+        Seen::Strange(_) => false,
+        Seen::Known(a) => a.claim_ref.as_ref().is_some_and(|r| !r.is_to(claim)),
+    };
     let mut selections = claim.selections.clone();
-    for (family, gone) in held.losing(claim) {
-        // Of several that leave, the first by name is remembered.
-        if !selections.get(family).is_some_and(|s| s.held) {
-            selections.lose(family, &gone.name.as_str().into());
+    for (family, lost) in held.losses(claim) {
+        match claim.selections.get(family) {
+            Some(known) if known.name != lost && !given_up(&known.name) => {
+                if !known.held {
+                    selections.lose(family, &known.name);
+                }
+            }
+            Some(known) if known.name == lost && known.held => {}
+            Some(_) | None => selections.lose(family, &lost),
         }
-    }
-    for (family, address) in chosen {
-        selections.select(*family, &address.name);
     }
     selections
 }
@@ -296,10 +316,15 @@ fn bind(family: IpFamily, address: &AddressView) -> ClaimStep {
     ClaimStep::Bind { address: target(address), finalizers: address.finalizers_with_ours(), family }
 }
 
-/// The class of the address that the claim's own match got it. When the pass that bound it ended
-/// before the status was written, this is all that tells which class it resolved to.
-fn matched_class<'a>(claim: &ClaimView, held: &Held<'a>) -> Option<&'a Name> {
-    held.addresses.iter().find(|a| claim.selections.names().any(|n| *n == a.name)).map(|a| &a.class)
+/// The address that the claim's own match got it, one that is not published yet before others.
+/// When the pass that bound it ended before the status was written, its class is all that tells
+/// which one the claim resolved to.
+fn own_match<'a>(claim: &ClaimView, held: &Held<'a>) -> Option<&'a AddressView> {
+    let chosen = |a: &&&AddressView| {
+        a.family().is_some_and(|family| claim.selections.chose(family, &a.name))
+    };
+    let own = || held.addresses.iter().filter(chosen);
+    own().find(|a| !claim.publishes(&a.name)).or_else(|| own().next()).copied()
 }
 
 /// The stamp to be written, if it is not what it should be.
@@ -309,7 +334,7 @@ fn matched_class<'a>(claim: &ClaimView, held: &Held<'a>) -> Option<&'a Name> {
 fn stamp_due(
     facts: &Facts<'_>,
     matches: Option<&Matches<'_>>,
-    matched_class: Option<&Name>,
+    own_match: Option<&AddressView>,
 ) -> Option<Name> {
     let claim = facts.claim;
     let provisioner = |class: &ClassView| class.provisioner.clone();
@@ -318,7 +343,7 @@ fn stamp_due(
             m.resolution.class().map(provisioner).filter(|p| claim.stamp.as_ref() != Some(p))
         }
         None if claim.stamp.is_some() => None,
-        None => facts.index.class(matched_class?).known().map(provisioner),
+        None => facts.index.class(&own_match?.class).known().map(provisioner),
     }
 }
 

@@ -5,8 +5,10 @@
 use std::fmt;
 
 use super::{
+    claim::staying,
     index::{Index, Seen},
     plan::Target,
+    selection::Selections,
     view::{AddressView, ClaimKey, ClaimView, ClassView, Name},
 };
 use crate::api::{AddressPhase, ClassResolvedReason, IpFamily};
@@ -165,31 +167,42 @@ pub enum Missing {
 
 /// The address that a missing family gets.
 ///
-/// `class` is the resolved class. A known choice is made again while it can be had; then comes the
-/// lexicographically smallest free name. A pin allows that one address only. A family that was
-/// held before gets nothing but a pinned address.
+/// `class` is the resolved class, `known` the claim's selection with every loss recorded. A known
+/// choice is made again while it can be had; then comes the lexicographically smallest free name. A
+/// pin allows that one address only. A family that was held before, or that the claim still holds a
+/// lost address of, gets nothing but a pinned address.
 ///
 /// # Errors
 /// [`Missing`]: why there is none.
 pub fn choose<'a>(
     index: &'a Index,
     claim: &ClaimView,
+    known: &Selections,
     class: &ClassView,
     family: IpFamily,
 ) -> Result<&'a AddressView, Missing> {
+    let known_one = known.get(family).map(|s| &s.name);
+    let unread = known_one.filter(|n| claim.pin.as_ref() != Some(n) && may_be_own(index, claim, n));
     if let Some(pin) = &claim.pin {
+        // What cannot be read may be this claim's already: it is not given up for another.
+        if let Some(name) = unread {
+            return Err(Missing::Unreadable(name.clone()));
+        }
         return can_be_had(index, claim, class, family, pin)
             .map_err(|obstacle| Missing::Pinned(pin.clone(), obstacle));
     }
-    if claim.has_held(family) {
-        return Err(Missing::HeldBefore(last_held(claim, family)));
+    let held = staying(index, claim).find(|a| a.family() == Some(family)).map(|a| &a.name);
+    let was_held = claim.has_held(family) || known.get(family).is_some_and(|s| s.held);
+    if was_held || held.is_some() {
+        return Err(Missing::HeldBefore(held.or(known_one).cloned().unwrap_or_else(|| "".into())));
     }
-    if let Some(known) = claim.selections.get(family) {
-        match can_be_had(index, claim, class, family, &known.name) {
-            Ok(address) => return Ok(address),
-            Err(Obstacle::Unreadable) => return Err(Missing::Unreadable(known.name.clone())),
-            Err(_) => {}
-        }
+    if let Some(name) = unread {
+        return Err(Missing::Unreadable(name.clone()));
+    }
+    if let Some(address) =
+        known_one.and_then(|name| can_be_had(index, claim, class, family, name).ok())
+    {
+        return Ok(address);
     }
     index
         .free(&class.name, family)
@@ -197,12 +210,12 @@ pub fn choose<'a>(
         .ok_or_else(|| Missing::NoneFree(class.name.clone()))
 }
 
-/// The name of the address that a family was held with.
-pub fn last_held(claim: &ClaimView, family: IpFamily) -> Name {
-    let published = claim.published_of(family).next().map(|a| Name::from(a.name.as_str()));
-    published
-        .or_else(|| claim.selections.get(family).map(|s| s.name.clone()))
-        .unwrap_or_else(|| "".into())
+/// Whether an address that does not parse may name this claim.
+fn may_be_own(index: &Index, claim: &ClaimView, name: &Name) -> bool {
+    match index.address(name) {
+        Seen::Strange(strange) => strange.claim.as_ref().is_none_or(|key| *key == claim.key),
+        Seen::Absent | Seen::Known(_) => false,
+    }
 }
 
 /// Whether a claim can have the address of this name for a family.

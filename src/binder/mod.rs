@@ -4,6 +4,8 @@
 //! object and answer with a [`plan`]. Nothing here reads, writes, waits, looks at a clock or rolls
 //! dice: the same facts always give the same plan, and a plan carried out leaves nothing to plan.
 //!
+//! [`invariants`] checks a history of changes against what must always hold.
+//!
 //! Where to look: which address a claim gets is [`matching`]; what its status says is [`status`].
 
 pub mod address;

@@ -100,6 +100,18 @@ pub enum ClaimStep {
 }
 
 impl ClaimStep {
+    /// The address that is written to; none where it is the claim.
+    pub fn address(&self) -> Option<&Target> {
+        match self {
+            Self::GiveUp { address }
+            | Self::Bind { address, .. }
+            | Self::Complete { address, .. }
+            | Self::Release { address }
+            | Self::Delete { address } => Some(address),
+            Self::Mark { .. } | Self::Status(_) | Self::Unprotect { .. } => None,
+        }
+    }
+
     /// The step's name in logs, traces and tests.
     pub fn name(&self) -> &'static str {
         match self {
@@ -193,8 +205,6 @@ pub struct ClaimPlan {
     pub created: Timestamp,
     /// The writes, in order.
     pub steps: Vec<Planned<ClaimStep>>,
-    /// What is told without a write, once for each state.
-    pub notices: Vec<Event>,
     /// What can help it.
     pub waiting: Vec<Waiting>,
 }

@@ -35,7 +35,6 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         version: claim.id.resource_version.clone(),
         created: claim.id.created,
         steps,
-        notices: Vec::new(),
         waiting: Vec::new(),
     })
 }

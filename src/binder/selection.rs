@@ -17,7 +17,7 @@ use crate::api::IpFamily;
 pub struct Selection {
     /// The chosen `IPAddress`.
     pub name: Name,
-    /// How often a choice was made for the family.
+    /// How often a choice was made for the family; zero when none ever was of this address.
     pub counter: u32,
     /// Whether the family was held and then lost. Stays once it is set.
     pub held: bool,
@@ -65,12 +65,17 @@ impl Selections {
         self.0.insert(family, next);
     }
 
-    /// Records that the family was held, by this address, and no longer is.
+    /// Records that the family was held, by this address, and no longer is. One that was never
+    /// chosen, but given, counts from zero.
     pub fn lose(&mut self, family: IpFamily, name: &Name) {
-        self.select(family, name);
-        if let Some(selection) = self.0.get_mut(&family) {
-            selection.held = true;
-        }
+        let chosen = self.0.get(&family).filter(|s| s.name == *name);
+        let counter = chosen.map_or(0, |s| s.counter.wrapping_add(1));
+        self.0.insert(family, Selection { name: name.clone(), counter, held: true });
+    }
+
+    /// Whether the address of this name is one that was chosen for the family.
+    pub fn chose(&self, family: IpFamily, name: &Name) -> bool {
+        self.0.get(&family).is_some_and(|s| s.name == *name && s.counter > 0)
     }
 }
 

@@ -10,8 +10,7 @@ use super::{
     view::{AddressView, ClaimView, Name},
 };
 use crate::api::{
-    AddressPhase, BoundReason, ClaimPhase, ClaimedAddress, ClassResolvedReason, ConditionType,
-    IpFamily,
+    BoundReason, ClaimPhase, ClaimedAddress, ClassResolvedReason, ConditionType, IpFamily,
 };
 
 /// How a claim stands once the steps before its status are written.
@@ -23,7 +22,7 @@ pub(super) struct Outlook<'a> {
     pub(super) chosen: &'a [(IpFamily, &'a AddressView)],
     pub(super) missing: &'a [(IpFamily, Missing)],
     pub(super) resolution: Option<&'a Resolution<'a>>,
-    pub(super) matched_class: Option<&'a Name>,
+    pub(super) own_match: Option<&'a AddressView>,
     pub(super) stamp: Option<&'a Name>,
     pub(super) index: &'a Index,
     pub(super) now: Timestamp,
@@ -92,8 +91,10 @@ fn addresses(outlook: &Outlook<'_>) -> Vec<ClaimedAddress> {
 fn class(outlook: &Outlook<'_>) -> Option<Name> {
     match outlook.resolution {
         Some(resolution) => resolution.class().map(|c| c.name.clone()),
-        None if outlook.claim.resolved_class.is_none() => outlook.matched_class.cloned(),
-        None => None,
+        None => outlook
+            .own_match
+            .filter(|a| outlook.claim.resolved_class.is_none() || !outlook.claim.publishes(&a.name))
+            .map(|a| a.class.clone()),
     }
 }
 
@@ -169,23 +170,24 @@ fn missing_message(outlook: &Outlook<'_>, family: IpFamily, why: &Missing) -> St
         Missing::HeldBefore(name) => format!(
             "{family} is missing: address {name} {}; it is not replaced unasked, since its IP may be in use: \
              bring it back, or set spec.addressName to ask for another",
-            whereabouts(outlook, name)
+            whereabouts(outlook, family, name)
         ),
     }
 }
 
 /// What became of an address that the claim held.
-fn whereabouts(outlook: &Outlook<'_>, name: &Name) -> &'static str {
+fn whereabouts(outlook: &Outlook<'_>, family: IpFamily, name: &Name) -> &'static str {
     let claim = outlook.claim;
     match outlook.index.address(name) {
         Seen::Absent => "is gone",
         Seen::Strange(_) => "does not parse",
         Seen::Known(a) if a.going() => "is being deleted",
-        Seen::Known(a) => match (&a.claim_ref, a.phase) {
-            (Some(r), Some(AddressPhase::Lost)) if r.key == claim.key => "is lost",
-            (Some(r), _) if r.uid.as_ref() == Some(&claim.id.uid) => "is back",
-            (Some(_), _) => "belongs to another claim",
-            (None, _) => "was taken from this claim",
+        Seen::Known(a) if a.family() != Some(family) => "is no IP of this family any more",
+        Seen::Known(a) => match &a.claim_ref {
+            None => "was taken from this claim",
+            Some(r) if !r.is_to(claim) => "belongs to another claim",
+            // It would satisfy the family otherwise.
+            Some(_) => "is lost",
         },
     }
 }

@@ -102,6 +102,11 @@ impl ClaimRef {
             uid: reference.uid.as_deref().filter(|u| !u.is_empty()).map(Into::into),
         }
     }
+
+    /// Whether it names this claim, and no earlier one of the same name.
+    pub fn is_to(&self, claim: &ClaimView) -> bool {
+        self.key == claim.key && self.uid.as_ref().is_none_or(|uid| *uid == claim.id.uid)
+    }
 }
 
 /// An address as decisions see it.
@@ -226,6 +231,11 @@ impl ClaimView {
         self.published
             .iter()
             .filter(move |a| parse_ip(&a.address).is_ok_and(|ip| IpFamily::of(ip) == family))
+    }
+
+    /// Whether an address of this name is published.
+    pub fn publishes(&self, name: &str) -> bool {
+        self.published.iter().any(|p| p.name == name)
     }
 
     /// Whether the claim has ever shown an address of the family to its tenant.

@@ -1,3 +1,7 @@
 //! What holds on a real API server. All tests here share one control plane; see `testbed::Sandbox`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod controlplane;
+mod definitions;
+mod proxy;

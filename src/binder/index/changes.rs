@@ -3,8 +3,8 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use super::{
-    AddressView, ClaimKey, ClaimView, ClassView, Gone, Index, IndexedKind, Item, Name, Stored,
-    Strange, Wakes, pool_of,
+    AddressView, ClaimKey, ClaimView, ClassView, Gone, Index, IndexedKind, Item, Name, Pool,
+    Reservation, Seen, Stored, Strange, Wakes, pool_of,
 };
 
 /// What an address contributes to the maps beside the shelf.
@@ -94,6 +94,18 @@ impl Index {
         }
     }
 
+    /// The uids of the objects that the listing since [`Self::begin_list`] did not show.
+    pub fn unlisted(&self, kind: IndexedKind) -> Vec<Name> {
+        fn uids<K>(unlisted: Vec<(K, Name)>) -> Vec<Name> {
+            unlisted.into_iter().map(|(_, uid)| uid).collect()
+        }
+        match kind {
+            IndexedKind::Class => uids(self.classes.unlisted()),
+            IndexedKind::Address => uids(self.addresses.unlisted()),
+            IndexedKind::Claim => uids(self.claims.unlisted()),
+        }
+    }
+
     /// A listing of a kind is complete.
     pub fn end_list(&mut self, kind: IndexedKind) -> Wakes {
         let mut wakes = Wakes::default();
@@ -118,21 +130,18 @@ impl Index {
     }
 
     fn put_address(&mut self, name: &Name, item: Item<AddressView>, seen: Duration) -> Wakes {
-        let reserved_without_uid = item
-            .known()
-            .filter(|a| a.claim_ref.as_ref().is_some_and(|r| r.uid.is_none()))
-            .map(|a| a.id.uid.clone());
+        let reservation = item.known().and_then(|a| Reservation::of(a, seen));
         let Stored::Fresh(before) = self.addresses.put(name.clone(), item) else {
             return Wakes::default();
         };
-        match reserved_without_uid {
+        match reservation {
             None => {
                 self.reservations.remove(name);
             }
-            Some(uid) => {
-                let entry = self.reservations.entry(name.clone()).or_insert((uid.clone(), seen));
-                if entry.0 != uid {
-                    *entry = (uid, seen);
+            Some(new) => {
+                let known = self.reservations.entry(name.clone()).or_insert_with(|| new.clone());
+                if !known.is_same(&new) {
+                    *known = new;
                 }
             }
         }
@@ -142,35 +151,35 @@ impl Index {
     fn address_changed(&mut self, name: &Name, before: Option<&Item<AddressView>>) -> Wakes {
         let mut wakes = Wakes::default();
         wakes.addresses.insert(name.clone());
-        let was_free = before.and_then(Item::known).is_some_and(|a| self.was_in_free(a));
+        let was_free_in = before.and_then(Item::known).and_then(|a| self.free_in(a));
         if let Some(old) = before.and_then(Item::known) {
             self.take_out_of_free(old);
         }
         let old = Traits::of(before);
         let new = match self.addresses.get(name) {
-            super::Seen::Known(a) => {
+            Seen::Known(a) => {
                 Traits { ip: a.ip, claim: a.claim_ref.as_ref().map(|r| r.key.clone()) }
             }
-            super::Seen::Strange(s) => Traits { ip: s.ip, claim: s.claim.clone() },
-            super::Seen::Absent => {
+            Seen::Strange(s) => Traits { ip: s.ip, claim: s.claim.clone() },
+            Seen::Absent => {
                 self.reservations.remove(name);
                 Traits::default()
             }
         };
         self.move_claim(name, &old, &new, &mut wakes);
         self.move_ip(name, old.ip, new.ip, &mut wakes);
-        let is_free = self.put_into_free(name);
+        let is_free_in = self.put_into_free(name);
         wakes.claims.extend(self.waiters.on_address(name).cloned());
-        if is_free && !was_free {
+        // One that moved to another class is new to those who wait there.
+        if is_free_in.is_some() && is_free_in != was_free_in {
             self.wake_for_free(name, &mut wakes);
         }
         wakes
     }
 
-    fn was_in_free(&self, address: &AddressView) -> bool {
-        pool_of(address)
-            .and_then(|pool| self.free.get(&pool))
-            .is_some_and(|names| names.contains(&address.name))
+    fn free_in(&self, address: &AddressView) -> Option<Pool> {
+        let free = |pool: &Pool| self.free.get(pool).is_some_and(|n| n.contains(&address.name));
+        pool_of(address).filter(free)
     }
 
     fn take_out_of_free(&mut self, address: &AddressView) {
@@ -183,13 +192,11 @@ impl Index {
         }
     }
 
-    fn put_into_free(&mut self, name: &Name) -> bool {
-        let Some(address) = self.addresses.get(name).known() else { return false };
-        let Some(pool) = pool_of(address).filter(|_| self.matchable(address)) else {
-            return false;
-        };
-        self.free.entry(pool).or_default().insert(name.clone());
-        true
+    fn put_into_free(&mut self, name: &Name) -> Option<Pool> {
+        let address = self.addresses.get(name).known()?;
+        let pool = pool_of(address).filter(|_| self.matchable(address))?;
+        self.free.entry(pool.clone()).or_default().insert(name.clone());
+        Some(pool)
     }
 
     /// Wakes the claim that was named and the one that is named now.
@@ -255,7 +262,7 @@ impl Index {
 
     fn no_longer_disputed(&mut self, name: &Name, wakes: &mut Wakes) {
         wakes.addresses.insert(name.clone());
-        if self.put_into_free(name) {
+        if self.put_into_free(name).is_some() {
             self.wake_for_free(name, wakes);
         }
     }
@@ -267,29 +274,21 @@ impl Index {
         }
     }
 
-    /// An address's pass asks of a claim only whether it exists, which one it is and whether it is
-    /// being deleted: nothing else wakes the addresses that name it.
+    /// Wakes the claim, and the addresses that name it when their passes would ask about the change.
     fn claim_changed(&mut self, key: &ClaimKey, before: Option<&Item<ClaimView>>) -> Wakes {
         let mut wakes = Wakes::default();
         let now = self.claims.get(key);
-        let gist = |item: super::Seen<'_, ClaimView>| match item {
-            super::Seen::Absent => None,
-            super::Seen::Known(c) => Some((c.id.uid.clone(), c.id.deleting)),
-            super::Seen::Strange(s) => Some((s.uid.clone(), false)),
-        };
-        let old = gist(match before {
-            None => super::Seen::Absent,
-            Some(Item::Known(c)) => super::Seen::Known(c),
-            Some(Item::Strange(s)) => super::Seen::Strange(s),
-        });
-        if old != gist(now) {
+        let readable = now.known().is_some();
+        if gist(before.map_or(Seen::Absent, Item::seen)) != gist(now) {
             wakes.addresses.extend(self.by_claim.get(key).into_iter().flatten().cloned());
         }
-        if now == super::Seen::Absent {
+        if now != Seen::Absent {
+            wakes.claims.insert(key.clone());
+        }
+        // What is gone or cannot be read has no pass that would answer a call: others are called.
+        if !readable {
             let called = self.waiters.settle(key, jiff::Timestamp::UNIX_EPOCH, Vec::new());
             wakes.add(self.pass_on(called));
-        } else {
-            wakes.claims.insert(key.clone());
         }
         wakes
     }
@@ -302,17 +301,15 @@ impl Index {
     }
 
     fn class_changed(&mut self, name: &Name, before: Option<&Item<ClassView>>) -> Wakes {
-        let gist = |class: Option<&ClassView>| class.map(|c| (c.provisioner.clone(), c.default));
-        let old = gist(before.and_then(Item::known).map(|c| &**c));
-        let now = gist(self.classes.get(name).known());
+        let old = ClassGist::of(before.map_or(Seen::Absent, Item::seen));
+        let now = ClassGist::of(self.classes.get(name));
         let mut wakes = Wakes::default();
         if old == now {
             return wakes;
         }
         wakes.claims.extend(self.waiters.on_class(name).cloned());
-        let default = |class: &Option<(Name, bool)>| class.as_ref().is_some_and(|c| c.1);
-        if default(&old) != default(&now) {
-            if default(&now) {
+        if old.is_default() != now.is_default() {
+            if now.is_default() {
                 self.defaults.insert(name.clone());
             } else {
                 self.defaults.remove(name);
@@ -320,6 +317,40 @@ impl Index {
             wakes.claims.extend(self.waiters.on_default_class().cloned());
         }
         wakes
+    }
+}
+
+/// What an address's pass asks of a claim: whether it exists, which one it is, and, if it can be
+/// read, whether it is being deleted.
+fn gist(claim: Seen<'_, ClaimView>) -> Option<(Name, Option<bool>)> {
+    match claim {
+        Seen::Absent => None,
+        Seen::Known(c) => Some((c.id.uid.clone(), Some(c.id.deleting))),
+        Seen::Strange(s) => Some((s.uid.clone(), None)),
+    }
+}
+
+/// What a claim's pass asks of a class.
+#[derive(PartialEq)]
+enum ClassGist {
+    Absent,
+    Unreadable,
+    Known { provisioner: Name, default: bool },
+}
+
+impl ClassGist {
+    fn of(class: Seen<'_, ClassView>) -> Self {
+        match class {
+            Seen::Absent => Self::Absent,
+            Seen::Strange(_) => Self::Unreadable,
+            Seen::Known(c) => {
+                Self::Known { provisioner: c.provisioner.clone(), default: c.default }
+            }
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        matches!(self, Self::Known { default: true, .. })
     }
 }
 

@@ -10,11 +10,7 @@ mod changes;
 mod shelf;
 mod waiters;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
@@ -28,7 +24,7 @@ use super::{
     plan::Waiting,
     view::{AddressView, ClaimKey, ClaimView, ClassView, Name},
 };
-use crate::api::{AddressPhase, ClaimPhase, IpFamily};
+use crate::api::IpFamily;
 
 /// The keys that a change concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,19 +53,6 @@ pub enum IndexedKind {
     Claim,
 }
 
-/// How many objects are in which state, for metrics.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// Claims by phase and the class they resolved to.
-    pub claims: BTreeMap<(Option<&'static str>, String), u64>,
-    /// Addresses by phase and class.
-    pub addresses: BTreeMap<(Option<&'static str>, String), u64>,
-    /// Claims that wait for something.
-    pub waiting: usize,
-    /// Objects that do not parse: classes, addresses, claims.
-    pub strange: [usize; 3],
-}
-
 /// The world as seen.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -82,8 +65,29 @@ pub struct Index {
     defaults: BTreeSet<Name>,
     waiters: Waiters,
     reserved: FxHashMap<Name, ClaimKey>,
-    /// When a reservation without a uid was first seen.
-    reservations: FxHashMap<Name, (Name, Duration)>,
+    reservations: FxHashMap<Name, Reservation>,
+}
+
+/// An address that names a claim without a uid.
+#[derive(Clone, Debug)]
+struct Reservation {
+    /// The address's uid.
+    uid: Name,
+    /// The claim that it waits for.
+    claim: ClaimKey,
+    /// When it was first seen so.
+    seen: Duration,
+}
+
+impl Reservation {
+    fn of(address: &AddressView, seen: Duration) -> Option<Self> {
+        let reference = address.claim_ref.as_ref().filter(|r| r.uid.is_none())?;
+        Some(Self { uid: address.id.uid.clone(), claim: reference.key.clone(), seen })
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.claim == other.claim
+    }
 }
 
 impl Index {
@@ -144,8 +148,8 @@ impl Index {
     pub fn reservation_seen(&self, address: &AddressView) -> Option<Duration> {
         self.reservations
             .get(&address.name)
-            .filter(|(uid, _)| *uid == address.id.uid)
-            .map(|(_, seen)| *seen)
+            .filter(|known| known.uid == address.id.uid)
+            .map(|known| known.seen)
     }
 
     /// Every claim that is known.
@@ -166,26 +170,23 @@ impl Index {
         }
     }
 
-    /// Counts for metrics.
-    pub fn census(&self) -> Census {
-        let mut census = Census {
-            waiting: self.waiters.len(),
-            strange: [
-                self.classes.strange_count(),
-                self.addresses.strange_count(),
-                self.claims.strange_count(),
-            ],
-            ..Census::default()
-        };
-        for claim in self.claims.known() {
-            let class = claim.resolved_class.as_deref().unwrap_or_default().to_owned();
-            *census.claims.entry((claim.phase.map(ClaimPhase::as_str), class)).or_default() += 1;
+    /// Every class that is known.
+    pub fn classes(&self) -> impl Iterator<Item = &ClassView> {
+        self.classes.known()
+    }
+
+    /// How many objects of a kind do not parse.
+    pub fn strange_count(&self, kind: IndexedKind) -> usize {
+        match kind {
+            IndexedKind::Class => self.classes.strange_count(),
+            IndexedKind::Address => self.addresses.strange_count(),
+            IndexedKind::Claim => self.claims.strange_count(),
         }
-        for address in self.addresses.known() {
-            let key = (address.phase.map(AddressPhase::as_str), address.class.to_string());
-            *census.addresses.entry(key).or_default() += 1;
-        }
-        census
+    }
+
+    /// How many claims wait for something.
+    pub fn waiting_count(&self) -> usize {
+        self.waiters.len()
     }
 
     /// Records a decision: what the claim waits for from now on, and the addresses it goes for.

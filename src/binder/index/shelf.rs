@@ -102,6 +102,13 @@ impl<V: Viewed> Item<V> {
             Self::Strange(_) => None,
         }
     }
+
+    pub(super) fn seen(&self) -> Seen<'_, V> {
+        match self {
+            Self::Known(v) => Seen::Known(v),
+            Self::Strange(s) => Seen::Strange(s),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -135,11 +142,7 @@ impl<K, V> Default for Shelf<K, V> {
 
 impl<K: Clone + Eq + Hash, V: Viewed> Shelf<K, V> {
     pub(super) fn get(&self, key: &K) -> Seen<'_, V> {
-        match self.slots.get(key).map(|s| &s.item) {
-            None => Seen::Absent,
-            Some(Item::Known(v)) => Seen::Known(v),
-            Some(Item::Strange(s)) => Seen::Strange(s),
-        }
+        self.slots.get(key).map_or(Seen::Absent, |slot| slot.item.seen())
     }
 
     pub(super) fn put(&mut self, key: K, item: Item<V>) -> Stored<V> {

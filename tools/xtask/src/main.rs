@@ -1,3 +1,64 @@
-//! Every development command of address-controller.
+//! Every development command of address-controller: `cargo xtask help` lists them, and the Makefile
+//! has a target for most.
 
-fn main() {}
+mod commands;
+mod report;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development commands of address-controller.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// All checks and all tests, or some of the tests.
+    Test(commands::test::Args),
+    /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
+    Check,
+    /// Writes the generated files of the chart: definitions and roles.
+    Manifests,
+    /// Builds the control plane; starts and ends one to try things on.
+    Controlplane(commands::controlplane::Args),
+    /// Applies the definitions to the cluster of the current kubeconfig.
+    InstallCrds,
+    /// Builds the controller for release.
+    Build,
+    /// Runs the controller here, against the cluster of the current kubeconfig.
+    Run(commands::run::Args),
+    /// Builds the image.
+    DockerBuild(commands::docker::Args),
+    /// Pushes the image.
+    DockerPush(commands::docker::Args),
+    /// Packages the chart into `target/`.
+    HelmPackage,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Test(args) => commands::test::run(&args),
+        Command::Check => commands::check::run(),
+        Command::Manifests => commands::manifests::run(),
+        Command::Controlplane(args) => commands::controlplane::run(&args),
+        Command::InstallCrds => commands::install_crds::run(),
+        Command::Build => commands::build::run(),
+        Command::Run(args) => commands::run::run(&args),
+        Command::DockerBuild(args) => commands::docker::build(&args),
+        Command::DockerPush(args) => commands::docker::push(&args),
+        Command::HelmPackage => commands::helm_package::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

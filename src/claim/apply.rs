@@ -1,0 +1,198 @@
+//! Carries a claim's plan out: a write for each step, each on the state that was decided on.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::Controller;
+use crate::{
+    api::{
+        AddressPhase, ClaimPhase,
+        well_known::{PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION},
+    },
+    apiserver::{Part, Refusal},
+    binder::{
+        plan::{ClaimPlan, ClaimStatus, ClaimStep, Target},
+        view::{ClaimKey, Name},
+    },
+    world::Learner,
+};
+
+/// The resourceVersions that this plan's own writes made, and before them those decided on.
+struct Versions<'a> {
+    plan: &'a ClaimPlan,
+    claim: Name,
+    addresses: BTreeMap<Name, Name>,
+}
+
+impl Versions<'_> {
+    fn of(&self, address: &Target) -> Name {
+        self.addresses.get(&address.name).unwrap_or(&address.version).clone()
+    }
+}
+
+impl Controller {
+    /// Writes the steps in order and stops at the first that does not take effect.
+    ///
+    /// # Errors
+    /// Why that one did not. After a conflict, the object has been read again.
+    pub(super) async fn apply(&self, plan: &ClaimPlan) -> Result<(), Refusal> {
+        let mut versions =
+            Versions { plan, claim: plan.version.clone(), addresses: BTreeMap::new() };
+        for planned in &plan.steps {
+            let written = self.write(&mut versions, &planned.step).await;
+            tracing::debug!(step = planned.step.name(), refused = ?written.as_ref().err(), "wrote");
+            match written {
+                Ok(()) => {}
+                Err(Refusal::Denied(why)) if finished_elsewhere(plan, &planned.step) => {
+                    tracing::warn!(
+                        step = planned.step.name(),
+                        why,
+                        "refused for good: the claim goes, and the address's own pass finishes"
+                    );
+                    continue;
+                }
+                Err(refusal) => {
+                    self.look_again(plan, &planned.step, &refusal).await?;
+                    return Err(refusal);
+                }
+            }
+            for event in &planned.events {
+                self.reporter.tell(event.clone());
+            }
+            self.count_bind(plan, &planned.step);
+        }
+        Ok(())
+    }
+
+    async fn write(&self, versions: &mut Versions<'_>, step: &ClaimStep) -> Result<(), Refusal> {
+        let key = &versions.plan.claim;
+        match step {
+            ClaimStep::Mark { finalizers, selections, stamp } => {
+                let selections = selections.as_ref().map(ToString::to_string);
+                let body = mark(finalizers.as_deref(), selections, stamp.as_ref());
+                self.patch_claim(versions, Part::Main, body).await
+            }
+            ClaimStep::Status(status) => {
+                self.patch_claim(versions, Part::Status, status_patch(status)).await
+            }
+            ClaimStep::Unprotect { finalizers } => {
+                let body = json!({"metadata": {"finalizers": finalizers}});
+                self.patch_claim(versions, Part::Main, body).await
+            }
+            ClaimStep::GiveUp { address } => {
+                let body = phase(AddressPhase::Pending);
+                self.patch_address(versions, address, Part::Status, body).await
+            }
+            ClaimStep::Bind { address, finalizers, .. }
+            | ClaimStep::Complete { address, finalizers } => {
+                let body = claim_ref(key, &versions.plan.uid, finalizers);
+                self.patch_address(versions, address, Part::Main, body).await
+            }
+            ClaimStep::Release { address } => {
+                let body = phase(AddressPhase::Released);
+                self.patch_address(versions, address, Part::Status, body).await
+            }
+            ClaimStep::Delete { address } => {
+                let target = Target { version: versions.of(address), ..address.clone() };
+                self.api.delete_address(Learner::Claim(key), &target).await
+            }
+        }
+    }
+
+    async fn patch_claim(
+        &self,
+        versions: &mut Versions<'_>,
+        part: Part,
+        body: Value,
+    ) -> Result<(), Refusal> {
+        let key = &versions.plan.claim;
+        versions.claim = self.api.patch_claim(key, &versions.claim, part, body).await?;
+        Ok(())
+    }
+
+    async fn patch_address(
+        &self,
+        versions: &mut Versions<'_>,
+        address: &Target,
+        part: Part,
+        body: Value,
+    ) -> Result<(), Refusal> {
+        let learner = Learner::Claim(&versions.plan.claim);
+        let version = versions.of(address);
+        let next = self.api.patch_address(learner, &address.name, &version, part, body).await?;
+        versions.addresses.insert(address.name.clone(), next);
+        Ok(())
+    }
+
+    /// After a conflict: what is known of the object was old, so it is read before the next look.
+    async fn look_again(
+        &self,
+        plan: &ClaimPlan,
+        step: &ClaimStep,
+        refusal: &Refusal,
+    ) -> Result<(), Refusal> {
+        if !matches!(refusal, Refusal::Conflict | Refusal::Absent) {
+            return Ok(());
+        }
+        match step.address() {
+            Some(address) => {
+                self.api.read_address(Learner::Claim(&plan.claim), &address.name).await
+            }
+            None => self.api.read_claim(Learner::Claim(&plan.claim), &plan.claim).await,
+        }
+    }
+
+    fn count_bind(&self, plan: &ClaimPlan, step: &ClaimStep) {
+        let ClaimStep::Status(status) = step else { return };
+        tracing::info!(phase = status.phase.as_str(), "claim is {}", status.phase.as_str());
+        if status.phase == ClaimPhase::Bound {
+            let age = self.world.clock().now().wall.duration_since(plan.created);
+            self.metrics.bound(age.try_into().unwrap_or_default());
+        }
+    }
+}
+
+/// Whether this is an address's part in the deletion of its claim: where it is refused for good, the
+/// claim goes all the same, and the address's own pass finishes the reclaim.
+fn finished_elsewhere(plan: &ClaimPlan, step: &ClaimStep) -> bool {
+    let goes = plan.steps.iter().any(|p| matches!(p.step, ClaimStep::Unprotect { .. }));
+    goes && step.address().is_some()
+}
+
+fn mark(finalizers: Option<&[Name]>, selections: Option<String>, stamp: Option<&Name>) -> Value {
+    let mut body = json!({"metadata": {}});
+    if let Some(finalizers) = finalizers {
+        body["metadata"]["finalizers"] = json!(finalizers);
+    }
+    if let Some(selections) = selections {
+        body["metadata"]["annotations"][SELECTED_ADDRESSES_ANNOTATION] = json!(selections);
+    }
+    if let Some(stamp) = stamp {
+        body["metadata"]["annotations"][PROVISIONER_ANNOTATION] = json!(stamp);
+    }
+    body
+}
+
+fn claim_ref(key: &ClaimKey, uid: &Name, finalizers: &[Name]) -> Value {
+    json!({
+        "metadata": {"finalizers": finalizers},
+        "spec": {"claimRef": {"namespace": key.namespace, "name": key.name, "uid": uid}},
+    })
+}
+
+fn status_patch(status: &ClaimStatus) -> Value {
+    let mut body = json!({"status": {
+        "phase": status.phase,
+        "addresses": status.addresses,
+        "conditions": status.conditions,
+    }});
+    if let Some(class) = &status.class {
+        body["status"]["className"] = json!(class);
+    }
+    body
+}
+
+fn phase(phase: AddressPhase) -> Value {
+    json!({"status": {"phase": phase}})
+}

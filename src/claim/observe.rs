@@ -1,0 +1,69 @@
+//! The facts that a claim's decision needs, and the decision.
+
+use std::collections::BTreeSet;
+
+use super::Controller;
+use crate::{
+    apiserver::Refusal,
+    binder::{
+        claim::{Facts, decide},
+        plan::{ClaimPlan, Decision},
+        view::{ClaimKey, Name},
+    },
+    world::Learner,
+};
+
+/// What was read for a pass, and for which state of the claim.
+#[derive(Default)]
+struct Confirmed {
+    version: Option<Name>,
+    names: BTreeSet<Name>,
+}
+
+impl Controller {
+    /// Decides, reading what the decision asks for. `None`: there is no such claim to decide on.
+    ///
+    /// What was read counts only for the state of the claim that it was read after: when the claim
+    /// changes meanwhile, everything is asked anew.
+    ///
+    /// # Errors
+    /// A read that was not answered.
+    pub(super) async fn observe(&self, key: &ClaimKey) -> Result<Option<ClaimPlan>, Refusal> {
+        let mut confirmed = Confirmed::default();
+        loop {
+            let Some(decision) = self.decide(key, &mut confirmed) else { return Ok(None) };
+            let unread = match decision {
+                Decision::Act(plan) => return Ok(Some(plan)),
+                Decision::Read(unread) => unread,
+            };
+            for name in unread {
+                self.api.read_address(Learner::Claim(key), &name).await?;
+                confirmed.names.insert(name);
+            }
+        }
+    }
+
+    /// One decision on what is known at this moment, recorded in the same moment.
+    fn decide(
+        &self,
+        key: &ClaimKey,
+        confirmed: &mut Confirmed,
+    ) -> Option<Decision<ClaimPlan, Name>> {
+        let now = self.world.clock().now().wall;
+        let mut index = self.world.index();
+        let claim = index.claim(key).known()?;
+        if confirmed.version.as_ref() != Some(&claim.id.resource_version) {
+            confirmed.version = Some(claim.id.resource_version.clone());
+            confirmed.names.clear();
+        }
+        let facts = Facts { index: &index, claim, confirmed: &confirmed.names, now };
+        let decision = decide(&facts);
+        if let Decision::Act(plan) = &decision {
+            let chosen: Vec<_> = plan.chosen().map(|(name, _)| name.clone()).collect();
+            let wakes = index.decided(key, plan.created, plan.waiting.clone(), chosen);
+            drop(index);
+            self.world.wake(Learner::Claim(key), wakes);
+        }
+        Some(decision)
+    }
+}

@@ -1,0 +1,42 @@
+//! Time, handed in: decisions are given moments, and tests step them.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+/// One moment, by both clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The wall clock: for what is written down. Never compared with another machine's alone.
+    pub wall: Timestamp,
+    /// Since this clock was made, never backwards: for how long something has lasted.
+    pub elapsed: Duration,
+}
+
+/// A source of moments. Cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Moment + Send + Sync>);
+
+impl Clock {
+    /// The machine's clocks. The monotonic one is tokio's, which a test can pause.
+    pub fn system() -> Self {
+        let start = tokio::time::Instant::now();
+        Self::new(move || Moment { wall: Timestamp::now(), elapsed: start.elapsed() })
+    }
+
+    /// Any other.
+    pub fn new(now: impl Fn() -> Moment + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// The moment it is.
+    pub fn now(&self) -> Moment {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}

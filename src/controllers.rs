@@ -1,0 +1,182 @@
+//! The controllers and their watches, as the tasks of a process.
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use anyhow::anyhow;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::{
+    address,
+    api::{AddressPhase, ClaimPhase, IPAddress, IPAddressClaim, IPAddressClass},
+    apiserver::ApiServer,
+    binder::index::{Index, IndexedKind},
+    claim,
+    clock::Clock,
+    queue::{self, Backoff, Config, Panicked},
+    report::Reporter,
+    runtime::{Context, Task},
+    telemetry::{Census, Kind, Metrics},
+    watch::{self, Change},
+    world::World,
+};
+
+/// How many objects a page of a list has.
+const PAGE_SIZE: u32 = 500;
+
+/// The tasks of one replica that holds every claim and every address.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the process hands it over, as to any controller"
+)]
+pub fn tasks(context: Context) -> Vec<Task> {
+    let settings = &context.settings;
+    let backoff = Backoff {
+        base: settings.queue_backoff_base,
+        max: settings.queue_backoff_max,
+        ..Backoff::default()
+    };
+    let world = Arc::new(World::new(Config { backoff }, Clock::system()));
+    measure(&context.metrics, &world);
+    let api =
+        ApiServer::new(context.client.clone(), Arc::clone(&world), Arc::clone(&context.metrics));
+    let reporter = Reporter::new(Arc::clone(&world), context.events.clone());
+    let claims = Arc::new(claim::Controller {
+        world: Arc::clone(&world),
+        api: api.clone(),
+        reporter: reporter.clone(),
+        metrics: Arc::clone(&context.metrics),
+    });
+    let addresses = Arc::new(address::Controller {
+        world: Arc::clone(&world),
+        api,
+        reporter,
+        metrics: Arc::clone(&context.metrics),
+        grace: settings.reservation_grace,
+    });
+    vec![
+        watching(
+            &context,
+            Kind::Class,
+            &world,
+            World::class_changed as fn(&World, Change<IPAddressClass>),
+        ),
+        watching(
+            &context,
+            Kind::Address,
+            &world,
+            World::address_changed as fn(&World, Change<IPAddress>),
+        ),
+        watching(
+            &context,
+            Kind::Claim,
+            &world,
+            World::claim_changed as fn(&World, Change<IPAddressClaim>),
+        ),
+        passes("claims", &context, &world, {
+            let concurrency = usize::from(settings.claim_concurrency);
+            let queue = world.claims().clone();
+            queue::run(queue, concurrency, move |job| Arc::clone(&claims).pass(job))
+        }),
+        passes("addresses", &context, &world, {
+            let concurrency = usize::from(settings.address_concurrency);
+            let queue = world.addresses().clone();
+            queue::run(queue, concurrency, move |job| Arc::clone(&addresses).pass(job))
+        }),
+        lifecycle(&context, world),
+    ]
+}
+
+/// One kind's watch into the world.
+fn watching<K>(
+    context: &Context,
+    kind: Kind,
+    world: &Arc<World>,
+    sink: fn(&World, Change<K>),
+) -> Task
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let (world, metrics, stop) =
+        (Arc::clone(world), Arc::clone(&context.metrics), context.stop.clone());
+    let api = Api::all(context.client.clone());
+    let timeout = context.settings.watch_timeout.as_secs();
+    let settings = watch::Settings {
+        // Checked when the settings were read: at most 60.
+        timeout_seconds: u32::try_from(timeout).unwrap_or(60),
+        page_size: PAGE_SIZE,
+    };
+    Task::new(format!("watch of {}", K::plural(&())), async move {
+        let told = Arc::clone(&metrics);
+        let sink = move |change: Change<K>| {
+            if matches!(change, Change::ListStarted) {
+                told.watch_list(kind);
+            }
+            sink(&world, change);
+            told.unparsed(kind, world.index().strange_count(indexed(kind)));
+        };
+        watch::run(api, settings, stop, sink, move |problem| metrics.watch_problem(kind, problem))
+            .await;
+        Ok(())
+    })
+}
+
+fn indexed(kind: Kind) -> IndexedKind {
+    match kind {
+        Kind::Claim => IndexedKind::Claim,
+        Kind::Address => IndexedKind::Address,
+        Kind::Class => IndexedKind::Class,
+    }
+}
+
+/// The passes of one kind, once everything is known that they may decide on.
+fn passes(
+    kind: &'static str,
+    context: &Context,
+    world: &Arc<World>,
+    run: impl Future<Output = Result<(), Panicked>> + Send + 'static,
+) -> Task {
+    let (world, stop) = (Arc::clone(world), context.stop.clone());
+    Task::new(format!("passes over {kind}"), async move {
+        match stop.run_until_cancelled(world.complete()).await {
+            Some(()) => run.await.map_err(|panicked| anyhow!(panicked)),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Ready when everything is listed; no new passes when it is time to stop.
+fn lifecycle(context: &Context, world: Arc<World>) -> Task {
+    let (health, stop) = (context.health.clone(), context.stop.clone());
+    Task::new("lifecycle", async move {
+        if stop.run_until_cancelled(world.complete()).await.is_some() {
+            health.set_ready("classes, addresses and claims are listed");
+            tracing::info!("serving");
+        }
+        stop.cancelled().await;
+        world.shut_down();
+        Ok(())
+    })
+}
+
+/// Says where queue depths and the counts of objects are read.
+fn measure(metrics: &Metrics, world: &Arc<World>) {
+    let of = Arc::clone(world);
+    metrics.depth_from(Kind::Claim, move || of.claims().depth());
+    let of = Arc::clone(world);
+    metrics.depth_from(Kind::Address, move || of.addresses().depth());
+    let of = Arc::clone(world);
+    metrics.census_from(move || census(&of.index()));
+}
+
+fn census(index: &Index) -> Census {
+    let mut census = Census::of_classes(index.classes().map(|c| c.name.to_string()));
+    for claim in index.claims() {
+        let class = claim.resolved_class.as_deref().unwrap_or_default();
+        census.add_claims(claim.phase.or(Some(ClaimPhase::Pending)), class, 1);
+    }
+    for address in index.addresses() {
+        census.add_addresses(address.phase.or(Some(AddressPhase::Pending)), &address.class, 1);
+    }
+    census
+}

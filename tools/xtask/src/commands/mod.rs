@@ -1,0 +1,11 @@
+//! One file for each command.
+
+pub mod build;
+pub mod check;
+pub mod controlplane;
+pub mod docker;
+pub mod helm_package;
+pub mod install_crds;
+pub mod manifests;
+pub mod run;
+pub mod test;

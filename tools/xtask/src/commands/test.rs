@@ -1,0 +1,134 @@
+//! `cargo xtask test`: the tests, counted.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::check;
+use crate::{report::controlplane_binaries, run::cargo};
+
+/// Test targets whose name begins so run on a real API server.
+const ON_AN_API_SERVER: &str = "apiserver";
+
+/// Which tests.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    which: Option<Which>,
+}
+
+#[derive(clap::Subcommand)]
+enum Which {
+    /// All checks and all tests. This is what happens without a sub-command.
+    All,
+    /// Everything that needs no API server.
+    Unit,
+    /// Everything that needs one.
+    Apiserver {
+        /// Only the tests whose name contains this.
+        name: Option<String>,
+    },
+}
+
+/// Runs them, and says how many passed on a line of its own at the end.
+pub fn run(args: &Args) -> Result<()> {
+    let (mut checks, mut command) = (Ok(()), cargo(&["test", "--workspace", "--no-fail-fast"]));
+    match &args.which {
+        None | Some(Which::All) => {
+            checks = check::run();
+            controlplane_binaries()?;
+        }
+        Some(Which::Unit) => {
+            command.args(["--lib", "--bins"]);
+            for target in targets_without_api_server()? {
+                command.args(["--test", &target]);
+            }
+        }
+        Some(Which::Apiserver { name }) => {
+            controlplane_binaries()?;
+            command.args(["--test", &format!("{ON_AN_API_SERVER}*")]);
+            command.args(name.iter().flat_map(|name| ["--", name]));
+        }
+    }
+    let counted = count(&mut command)?;
+    if let Err(error) = &checks {
+        println!("{error:#}");
+    }
+    println!("{} passed, {} failed", counted.passed, counted.failed);
+    match (checks, counted.success) {
+        (Ok(()), true) if counted.passed == 0 => bail!("there was no such test"),
+        (Ok(()), true) => Ok(()),
+        (Err(_), true) => bail!("the tests passed, and a check failed"),
+        (_, false) => bail!("tests failed"),
+    }
+}
+
+/// The integration tests that run anywhere, as cargo lists them.
+fn targets_without_api_server() -> Result<Vec<String>> {
+    let args = ["metadata", "--no-deps", "--format-version", "1"];
+    let output = cargo(&args).output().context("cargo metadata")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let targets = list(&metadata["packages"]).into_iter().flat_map(|p| list(&p["targets"]));
+    Ok(targets
+        .filter(|target| target["kind"][0] == "test")
+        .filter_map(|target| target["name"].as_str().map(str::to_owned))
+        .filter(|name| !name.starts_with(ON_AN_API_SERVER))
+        .collect())
+}
+
+/// How tests went.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counted {
+    passed: usize,
+    failed: usize,
+    success: bool,
+}
+
+impl Counted {
+    /// Adds what a line of a test binary's summary says.
+    fn add(&mut self, line: &str) {
+        let Some(summary) = line.strip_prefix("test result: ") else { return };
+        let number_before = |word: &str| {
+            let before = summary.split(word).next()?;
+            before.trim().rsplit(' ').next()?.parse::<usize>().ok()
+        };
+        self.passed += number_before(" passed").unwrap_or(0);
+        self.failed += number_before(" failed").unwrap_or(0);
+    }
+}
+
+/// Runs tests, passing on what they say, and counts them.
+fn count(command: &mut Command) -> Result<Counted> {
+    let mut child = command.stdout(Stdio::piped()).spawn().context("starting cargo test")?;
+    let mut counted = Counted::default();
+    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+        let line = line?;
+        println!("{line}");
+        counted.add(&line);
+    }
+    counted.success = child.wait()?.success();
+    Ok(counted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_test_binaries_say_is_added_up() {
+        let mut counted = Counted::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.10s",
+            "test a ... ok",
+            "test result: FAILED. 12 passed; 2 failed; 1 ignored; 0 measured; 4 filtered out; finished in 1.00s",
+        ] {
+            counted.add(line);
+        }
+        assert_eq!(counted, Counted { passed: 15, failed: 2, success: false });
+    }
+}
