@@ -9,6 +9,7 @@
 pub mod address;
 pub mod claim;
 pub mod index;
+pub mod invariants;
 pub mod matching;
 pub mod plan;
 mod reclaim;

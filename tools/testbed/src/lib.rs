@@ -8,6 +8,7 @@
 pub mod binaries;
 pub mod controller;
 pub mod controlplane;
+pub mod history;
 pub mod http;
 pub mod make;
 pub mod ports;

@@ -1,0 +1,132 @@
+//! What a write by the controller to an `IPAddressClaim` must not do.
+
+use super::{
+    Findings, Rule, Versions, World, WriteFacts,
+    delta::{Step, is_deleting, judge_delete, judge_metadata, step, took_off},
+    world::{ip_of, phase_of},
+};
+use crate::api::{
+    AddressPhase, ClaimedAddress, IPAddress, IPAddressClaim,
+    well_known::{CLAIM_FINALIZER, PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION},
+};
+
+const OWN_ANNOTATIONS: [&str; 2] = [PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION];
+
+pub(super) fn judge(
+    world: &World,
+    versions: &Versions<IPAddressClaim>,
+    write: Option<&WriteFacts>,
+    findings: &mut Findings,
+) {
+    let new = versions.new.as_deref();
+    let Some(old) = versions.old.as_deref() else {
+        findings.add(Rule::WhoWritesWhat, "the controller created a claim".to_owned());
+        return;
+    };
+    let new_meta = new.map(|n| &n.metadata);
+    if step(Some(&old.metadata), new_meta) == Step::DeletionAsked {
+        findings.add(Rule::WhoWritesWhat, "the controller deleted a claim".to_owned());
+        judge_delete(write, findings);
+    }
+    judge_metadata(&old.metadata, new_meta, CLAIM_FINALIZER, &OWN_ANNOTATIONS, findings);
+    if took_off(&old.metadata, new_meta, CLAIM_FINALIZER) {
+        judge_let_go(world, old, findings);
+    }
+    let Some(new) = new else { return };
+    if old.spec != new.spec {
+        findings.add(Rule::WhoWritesWhat, "the controller changed a claim's spec".to_owned());
+    }
+    judge_published(world, old, new, findings);
+    judge_withdrawn(world, old, new, findings);
+}
+
+/// I5, second half: when the claim lets go, nothing it holds is left as if it were held. Counted
+/// are the addresses that the controller is known to have seen in the claim's hands (it has written
+/// to them since, or published them): one that a driver binds at that very moment is finished by
+/// its own pass.
+///
+/// A reclaim may also give up on an address that the API server refuses to have written; that is
+/// not visible among commits. A scenario that provokes it has to expect this violation.
+fn judge_let_go(world: &World, old: &IPAddressClaim, findings: &mut Findings) {
+    let uid = old.metadata.uid.as_deref().unwrap_or_default();
+    for address in world.held_by(uid) {
+        let name = address.metadata.name.as_deref().unwrap_or_default();
+        let seen = world.seen_by_controller(name) || published(old).any(|p| p.name == name);
+        if seen && !is_reclaimed(address) {
+            findings.add(
+                Rule::I5,
+                format!(
+                    "finalizer off while address {name} is still held, in phase {:?}",
+                    phase_of(address)
+                ),
+            );
+        }
+    }
+}
+
+/// Whether nothing is left to do for an address whose claim goes: it is on its way out, or released,
+/// or in a state that reclaiming leaves alone.
+fn is_reclaimed(address: &IPAddress) -> bool {
+    is_deleting(&address.metadata)
+        || ip_of(address).is_none()
+        || matches!(
+            phase_of(address),
+            Some(AddressPhase::Released | AddressPhase::Conflict | AddressPhase::Lost)
+        )
+}
+
+fn published(claim: &IPAddressClaim) -> impl Iterator<Item = &ClaimedAddress> {
+    claim.status.iter().flat_map(|s| &s.addresses)
+}
+
+/// I7, first half: what is published anew carries the claim's uid, under the IP that is published.
+///
+/// The write is fenced by the claim's version, not by the address's. So an address that others took
+/// away is still excused, until the controller has once withdrawn it: then it knows.
+fn judge_published(
+    world: &World,
+    old: &IPAddressClaim,
+    new: &IPAddressClaim,
+    findings: &mut Findings,
+) {
+    let uid = new.metadata.uid.as_deref().unwrap_or_default();
+    for entry in published(new).filter(|e| !published(old).any(|o| o == *e)) {
+        let holds = world.held_by(uid).any(|a| a.metadata.name.as_ref() == Some(&entry.name));
+        if !holds && !world.has_carried(uid, &entry.name) {
+            findings.add(Rule::I7, format!("publishes {}, which is not its own", entry.name));
+        } else if let Some(address) = world.address(&entry.name)
+            && holds
+            && address.spec.address != entry.address
+        {
+            findings.add(
+                Rule::I7,
+                format!(
+                    "publishes {} as {}, but it is {}",
+                    entry.name, entry.address, address.spec.address
+                ),
+            );
+        }
+    }
+}
+
+/// I7, second half: what a live claim holds stays published. Excused is an address that was not the
+/// claim's, or was `Lost`, at any time since the version of the claim that the write was decided on.
+fn judge_withdrawn(
+    world: &World,
+    old: &IPAddressClaim,
+    new: &IPAddressClaim,
+    findings: &mut Findings,
+) {
+    if is_deleting(&new.metadata) {
+        return;
+    }
+    let uid = new.metadata.uid.as_deref().unwrap_or_default();
+    for entry in published(old).filter(|e| !published(new).any(|n| n.name == e.name)) {
+        let held = world.held_by(uid).find(|a| a.metadata.name.as_ref() == Some(&entry.name));
+        let Some(address) = held else { continue };
+        let steady = world.unchanged_since(&entry.name, world.claim_revision(uid));
+        if steady && phase_of(address) != Some(AddressPhase::Lost) && ip_of(address).is_some() {
+            findings.add(Rule::I7, format!("withdraws {}, which it holds", entry.name));
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The rules on writes to claims.
+
+use super::*;
+
+/// I5: the finalizer goes while the claim still holds an address.
+#[test]
+fn letting_go_before_everything_is_reclaimed() {
+    let released = |s: &mut Story| s.address(&controller(), "a1", phase(AddressPhase::Released));
+    let going = |s: &mut Story| s.address(&controller(), "a1", |a| deleting(&mut a.metadata));
+    let gone = |s: &mut Story| s.address_gone(&controller(), "a1");
+    let conflict = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
+    let moved = |s: &mut Story| s.address(&Actor::Administrator, "a1", |a| a.spec.claim_ref = None);
+    let nothing = |_: &mut Story| {};
+    let rows: [(Step, &[Rule]); 6] = [
+        (&nothing, &[Rule::I5]),
+        (&released, &[]),
+        (&going, &[]),
+        (&gone, &[]),
+        (&conflict, &[]),
+        (&moved, &[]),
+    ];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::bound();
+        story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+        step(&mut story);
+        story.claim_gone(&controller(), "web");
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+}
+
+/// I5: so it is when another finalizer keeps the object, and for a claim that was never deleted.
+#[test]
+fn letting_go_of_an_object_that_stays() {
+    for (actor, broken) in [(controller(), &[Rule::I5][..]), (Actor::Tenant, &[])] {
+        let mut story = Story::bound();
+        story.claim(&actor, "web", |c| c.metadata.finalizers = None);
+        story.broke(broken);
+    }
+}
+
+/// I5: an address that a driver bound and that the controller has not touched is its own pass's to
+/// finish; once it was touched, or published, it is the claim's.
+#[test]
+fn letting_go_of_what_was_never_seen() {
+    let touched = |s: &mut Story| s.address(&controller(), "a1", phase(AddressPhase::Bound));
+    let published =
+        |s: &mut Story| s.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
+    let nothing = |_: &mut Story| {};
+    let rows: [(Step, &[Rule]); 3] =
+        [(&touched, &[Rule::I5]), (&published, &[Rule::I5]), (&nothing, &[])];
+    for (step, broken) in rows {
+        let mut story = Story::new();
+        story.claim(&Actor::Tenant, "web", |_| {});
+        story.claim(&controller(), "web", |c| select(c, ""));
+        story.address(&Actor::Driver, "a1", hold("web"));
+        step(&mut story);
+        story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+        story.claim_gone(&controller(), "web");
+        story.broke(broken);
+    }
+}
+
+/// I7: an address in `status.addresses` that does not exist, is another's, is free, or has another
+/// IP. What others took away since is excused.
+#[test]
+fn publishing_what_is_not_its_own() {
+    let free = |_: &mut Story| {};
+    let anothers = |s: &mut Story| s.address(&Actor::Administrator, "a1", hold("api"));
+    let absent = |s: &mut Story| s.address_gone(&Actor::Administrator, "a1");
+    let own = |s: &mut Story| s.address(&controller(), "a1", hold("web"));
+    let taken_since = |s: &mut Story| {
+        s.address(&controller(), "a1", hold("web"));
+        s.address(&Actor::Administrator, "a1", hold("api"));
+    };
+    let rows: [(Step, &[Rule]); 5] = [
+        (&free, &[Rule::I7]),
+        (&anothers, &[Rule::I7]),
+        (&absent, &[Rule::I7]),
+        (&own, &[]),
+        (&taken_since, &[]),
+    ];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::selected();
+        step(&mut story);
+        story.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+    let mut story = Story::selected();
+    own(&mut story);
+    story.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.99")]));
+    story.broke(&[Rule::I7]);
+}
+
+/// I7: what was withdrawn because it was gone is not published again while it is.
+#[test]
+fn publishing_again_what_is_known_to_be_gone() {
+    let mut story = Story::bound();
+    story.address_gone(&Actor::Other, "a1");
+    story.claim(&controller(), "web", |c| publish(c, &[]));
+    story.broke(&[]);
+    story.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
+    story.broke(&[Rule::I7]);
+}
+
+/// I7: what a live claim holds disappears from its status.
+#[test]
+fn withdrawing_what_is_held() {
+    let nothing = |_: &mut Story| {};
+    let conflict = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
+    let blocked =
+        |s: &mut Story| s.address(&Actor::Administrator, "a1", |a| deleting(&mut a.metadata));
+    let lost = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+    let found_again = |s: &mut Story| {
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+    };
+    let gone = |s: &mut Story| s.address_gone(&Actor::Other, "a1");
+    let anothers = |s: &mut Story| s.address(&Actor::Administrator, "a1", hold("api"));
+    let going = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+    let rows: [(Step, &[Rule]); 8] = [
+        (&nothing, &[Rule::I7]),
+        (&conflict, &[Rule::I7]),
+        (&blocked, &[Rule::I7]),
+        (&lost, &[]),
+        (&found_again, &[]),
+        (&gone, &[]),
+        (&anothers, &[]),
+        (&going, &[]),
+    ];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::bound();
+        step(&mut story);
+        story.claim(&controller(), "web", |c| publish(c, &[]));
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+}
+
+/// The excuse of [`withdrawing_what_is_held`] ends with the claim's next version.
+#[test]
+fn withdrawing_long_after_it_was_found_again() {
+    let mut story = Story::bound();
+    story.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+    story.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+    story.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
+    story.claim(&controller(), "web", |c| publish(c, &[]));
+    story.broke(&[Rule::I7]);
+}
+
+/// The fields of a claim that are the tenant's, each by itself.
+#[test]
+fn writing_others_fields_of_a_claim() {
+    let theirs: [&dyn Fn(&mut IPAddressClaim); 5] = [
+        &|c| c.spec.family = ClaimFamily::Dual,
+        &|c| c.spec.class_name = None,
+        &|c| c.metadata.finalizers = Some(vec!["theirs.example.org/x".to_owned()]),
+        &|c| annotate(c, "theirs", "x"),
+        &|c| c.metadata.labels = Some([("a".to_owned(), "b".to_owned())].into()),
+    ];
+    for (row, edit) in theirs.iter().enumerate() {
+        for (actor, broken) in [(controller(), &[Rule::WhoWritesWhat][..]), (Actor::Tenant, &[])] {
+            let mut story = Story::new();
+            story.claim(&Actor::Tenant, "web", |_| {});
+            story.claim(&actor, "web", edit);
+            assert_eq!(story.rules(), broken, "row {row} {actor:?}");
+        }
+    }
+    let mut story = Story::new();
+    story.claim(&Actor::Tenant, "web", |_| {});
+    story.claim(&controller(), "web", |c| select(c, "IPv4=a1"));
+    story.claim(&controller(), "web", stamp);
+    story.claim(&controller(), "web", |c| stand(c, ClaimPhase::Pending, "WaitingForProvisioning"));
+    story.broke(&[]);
+}
+
+/// Claims are created and deleted by tenants.
+#[test]
+fn creating_or_deleting_a_claim() {
+    let mut story = Story::new();
+    story.claim(&controller(), "web", |_| {});
+    story.broke(&[Rule::WhoWritesWhat]);
+    for (actor, broken) in [(controller(), &[Rule::WhoWritesWhat][..]), (Actor::Tenant, &[])] {
+        let mut story = Story::new();
+        story.claim(&Actor::Tenant, "web", |_| {});
+        story.claim_gone(&actor, "web");
+        story.broke(broken);
+        let mut story = Story::selected();
+        story.claim(&actor, "web", |c| deleting(&mut c.metadata));
+        story.broke(broken);
+    }
+}
