@@ -1,6 +1,7 @@
 //! Larger worlds at random, from a seed: replicas whose watches lag, whose answers are lost and
 //! whose processes end, among tenants, administrators and drivers who do as they please.
 
+mod oracle;
 mod others;
 mod rest;
 
@@ -13,7 +14,7 @@ use super::{
     harness::Replica,
     store::{Id, Run, Store, What, Write},
 };
-use crate::binder::testing::Object;
+use crate::binder::{invariants::Checker, testing::Object};
 
 /// What was committed: an object's state, or the uid of one that went.
 struct Event {
@@ -56,6 +57,7 @@ struct Walk {
     log: Vec<Event>,
     processes: Vec<Process>,
     past: Past,
+    oracle: Checker,
     uids: u32,
     /// What was done, for who looks into a failure.
     told: Vec<String>,
@@ -83,6 +85,7 @@ impl Walk {
             log: Vec::new(),
             processes: processes.collect(),
             past: Past::default(),
+            oracle: Checker::new(),
             uids: 0,
             told: Vec::new(),
         };
@@ -176,7 +179,7 @@ impl Walk {
         ));
         let Ok(after) = result else { return false };
         self.judge(&before, &write, after.as_ref(), run.since);
-        self.record(&write.id, before.get(&write.id));
+        self.record(&write.id, before.get(&write.id), Some(&write));
         if answered {
             let replica = &mut self.processes[who].replica;
             match &after {
@@ -216,7 +219,7 @@ impl Walk {
             self.past.matched.retain(|(address, _)| address != checks::uid(before));
             self.past.released.retain(|(address, _)| address != checks::uid(before));
         }
-        self.record(id, before.as_ref());
+        self.record(id, before.as_ref(), None);
     }
 
     fn create(&mut self, object: Object) {
@@ -224,10 +227,13 @@ impl Walk {
         let object = object.uid(&format!("uid-{}", self.uids));
         self.told.push(format!("others create {}", object.0));
         let id = self.store.create(&object);
-        self.record(&id, None);
+        self.record(&id, None, None);
     }
 
-    fn record(&mut self, id: &Id, before: Option<&Value>) {
+    fn record(&mut self, id: &Id, before: Option<&Value>, write: Option<&Write>) {
+        if let Some(violation) = self.feed(id, before, write).first() {
+            self.fail(&format!("by the oracle, {violation}"));
+        }
         let state = match (self.store.get(id), before) {
             (Some(now), before) if Some(now) != before => Ok(now.clone()),
             (None, Some(before)) => Err(checks::uid(before).to_owned()),
@@ -285,6 +291,9 @@ impl Walk {
             if quiet {
                 let left = self.unfinished();
                 left.inspect(|what| self.fail(what));
+                if let Some(violation) = self.left_by_the_oracle().first() {
+                    self.fail(&format!("by the oracle, {violation}"));
+                }
                 self.restart(1);
                 for id in self.store.ids() {
                     let writes = self.processes[1].replica.pass(&self.store, &id);
@@ -306,7 +315,7 @@ fn random_walks_break_no_invariant_and_come_to_rest() {
     let (from, to) = seeds
         .as_deref()
         .and_then(|s| s.split_once(".."))
-        .map_or((0, 1_000), |(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
+        .map_or((0, 800), |(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
     let mut bound = 0;
     for seed in from..to {
         bound += Walk::to_the_end(seed, false);
