@@ -3,7 +3,7 @@
 use std::{fmt::Debug, future::Future, sync::Arc};
 
 use anyhow::anyhow;
-use kube::{Api, Resource};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     report::Reporter,
     runtime::{Context, Task},
     telemetry::{Census, Kind, Metrics},
-    watch::{self, Change},
+    watch::{self, Change, Problem, Standing},
     world::World,
 };
 
@@ -99,7 +99,7 @@ where
 {
     let (world, metrics, stop) =
         (Arc::clone(world), Arc::clone(&context.metrics), context.stop.clone());
-    let api = Api::all(context.client.clone());
+    let (client, part) = (context.client.clone(), context.health.part(part_of(kind)));
     let timeout = context.settings.watch_timeout.as_secs();
     let settings = watch::Settings {
         // Checked when the settings were read: at most 60.
@@ -115,10 +115,29 @@ where
             sink(&world, change);
             told.unparsed(kind, world.index().strange_count(indexed(kind)));
         };
-        watch::run(api, settings, stop, sink, move |problem| metrics.watch_problem(kind, problem))
-            .await;
+        let standing = move |standing| match standing {
+            Standing::Watching => part.set_ready(""),
+            Standing::Failed(problem) => {
+                metrics.watch_problem(kind, problem);
+                // What fell behind is listed again: the API server is there.
+                if problem != Problem::Gone {
+                    let (what, why) = (K::plural(&()), problem.as_str());
+                    part.not_ready(format!("the watch of {what} is down ({why})"));
+                }
+            }
+        };
+        watch::run(client, settings, stop, sink, standing).await;
         Ok(())
     })
+}
+
+/// The part that a kind's watch has in readiness.
+fn part_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Claim => "watch of claims",
+        Kind::Address => "watch of addresses",
+        Kind::Class => "watch of classes",
+    }
 }
 
 fn indexed(kind: Kind) -> IndexedKind {

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     index::{Index, Seen},
-    matching::target,
-    plan::{AddressPlan, AddressStep, Decision, Event, EventReason, Planned, Subject},
+    plan::{AddressPlan, AddressStep, Decision, Event, EventReason, Planned, Subject, Target},
     reclaim::released_note,
     view::{AddressView, ClaimKey, ClaimRef, ClaimView},
 };
@@ -74,7 +73,7 @@ pub fn decide(facts: &Facts<'_>) -> Decision<AddressPlan, ClaimKey> {
         Course::Reclaim(claim) => steps.extend(reclaim(address, &claim)),
     }
     Decision::Act(AddressPlan {
-        address: target(address),
+        address: Target::of(address),
         steps,
         notices: duplicate(facts).into_iter().collect(),
         look_again,
@@ -99,7 +98,7 @@ fn deletion(facts: &Facts<'_>) -> Decision<AddressPlan, ClaimKey> {
             }
         }
     }
-    Decision::Act(AddressPlan { address: target(address), steps, notices, look_again: None })
+    Decision::Act(AddressPlan { address: Target::of(address), steps, notices, look_again: None })
 }
 
 /// Whether a claim that exists and stays holds the address. One that does not parse is taken at

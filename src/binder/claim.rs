@@ -8,36 +8,18 @@
 //! second object records the same IP), it is written to first: an older attempt on it may still be
 //! on its way, and nothing else would refuse it.
 
-use std::collections::BTreeSet;
-
-use jiff::Timestamp;
-
+pub use super::holding::Facts;
 use super::{
-    index::{Index, Seen},
-    matching::{self, Missing, Resolution, choose, target},
+    holding::Held,
+    index::Seen,
+    matching::{self, Missing, Resolution, choose},
     plan::{ClaimPlan, ClaimStep, Decision, Planned, Waiting},
     reclaim,
     selection::Selections,
     status::{self, Outlook},
     view::{AddressView, ClaimView, ClassView, Name},
 };
-use crate::api::{AddressPhase, ClaimPhase, ClaimedAddress, IpFamily, parse_ip};
-
-/// What a claim's pass decides on.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
-    /// The world as seen.
-    pub index: &'a Index,
-    /// The claim, as it was when the pass began: the reads that are confirmed came after it. With a
-    /// newer state of the claim the pass begins anew, and nothing is confirmed: a choice made in
-    /// between could otherwise be given up on the word of a read that is older than the choice.
-    pub claim: &'a ClaimView,
-    /// The addresses that were read from the API server for this pass. Their states are in the
-    /// index, or newer ones are.
-    pub confirmed: &'a BTreeSet<Name>,
-    /// The wall clock, for conditions.
-    pub now: Timestamp,
-}
+use crate::api::IpFamily;
 
 /// Decides a claim's pass, or names the addresses that must be read first.
 pub fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
@@ -50,112 +32,6 @@ pub fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         return Decision::Read(unread);
     }
     Decision::Act(plan(facts, &held))
-}
-
-/// The addresses that name a claim without a uid or with this claim's: its own, now or soon.
-pub(super) fn collected<'a>(
-    index: &'a Index,
-    claim: &'a ClaimView,
-) -> impl Iterator<Item = &'a AddressView> {
-    let own = |a: &&AddressView| a.claim_ref.as_ref().is_some_and(|r| r.is_to(claim));
-    index.claimed_by(&claim.key).filter(own)
-}
-
-/// The collected addresses without those that are as good as gone.
-pub(super) fn staying<'a>(
-    index: &'a Index,
-    claim: &'a ClaimView,
-) -> impl Iterator<Item = &'a AddressView> {
-    collected(index, claim).filter(|a| !(a.going() || a.id.deleting && is_open(a)))
-}
-
-/// What a live claim holds, and what it lacks.
-struct Held<'a> {
-    /// Its addresses, sorted by name.
-    addresses: Vec<&'a AddressView>,
-    /// Those whose text is not one IP: neither completed nor published.
-    invalid: Vec<&'a AddressView>,
-    /// Published addresses that no longer parse: kept as they are until they do.
-    unreadable: Vec<&'a ClaimedAddress>,
-    /// The families that nothing satisfies.
-    missing: Vec<IpFamily>,
-}
-
-impl<'a> Held<'a> {
-    fn by(facts: &Facts<'a>) -> Self {
-        let (addresses, invalid): (Vec<_>, Vec<_>) =
-            staying(facts.index, facts.claim).partition(|a| a.ip.is_some());
-        let unreadable: Vec<_> = facts
-            .claim
-            .published
-            .iter()
-            .filter(|p| matches!(facts.index.address(&p.name.as_str().into()), Seen::Strange(_)))
-            .collect();
-        let satisfied = |family: IpFamily| {
-            let by_address = addresses
-                .iter()
-                .any(|a| a.family() == Some(family) && a.phase != Some(AddressPhase::Lost));
-            by_address || unreadable.iter().any(|p| family_of(p) == Some(family))
-        };
-        let missing =
-            facts.claim.family.wanted().iter().copied().filter(|f| !satisfied(*f)).collect();
-        Self { addresses, invalid, unreadable, missing }
-    }
-
-    /// What holds this published address by name, or its place while it does not parse.
-    fn keeps(&self, p: &ClaimedAddress, as_it_is: impl Fn(&AddressView) -> bool) -> bool {
-        self.addresses.iter().any(|a| *a.name == *p.name && as_it_is(a))
-            || self.unreadable.iter().any(|u| u.name == p.name)
-    }
-
-    /// Published addresses that are no longer the claim's, as far as is known, or another IP by now.
-    fn leaving(&self, claim: &'a ClaimView) -> impl Iterator<Item = &'a ClaimedAddress> {
-        claim.published.iter().filter(|p| !self.keeps(p, |a| *a.text == *p.address))
-    }
-
-    /// The families of which everything that was published leaves, and the first name that does.
-    fn losses(&self, claim: &'a ClaimView) -> Vec<(IpFamily, Name)> {
-        let all_leave = |family: IpFamily| {
-            let leaves = |p: &&ClaimedAddress| !self.keeps(p, |a| a.family() == Some(family));
-            let mut shown = claim.published_of(family);
-            let first = shown.next().filter(leaves)?;
-            shown.all(|p| leaves(&p)).then(|| (family, first.name.as_str().into()))
-        };
-        [IpFamily::IPv4, IpFamily::IPv6].into_iter().filter_map(all_leave).collect()
-    }
-
-    /// What must be read before anything is published that this pass itself does not bind or
-    /// complete, or is withdrawn, called lost, or chosen anew.
-    fn unread(&self, facts: &Facts<'_>) -> Vec<Name> {
-        let claim = facts.claim;
-        let mut names: BTreeSet<Name> =
-            self.leaving(claim).map(|p| p.name.as_str().into()).collect();
-        let published = |a: &AddressView| claim.published.iter().any(|p| p.name == *a.name);
-        let anew = self.addresses.iter().filter(|a| !is_open(a) && !published(a));
-        names.extend(anew.map(|a| a.name.clone()));
-        if claim.phase == Some(ClaimPhase::Bound) && !self.missing.is_empty() {
-            let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));
-            names.extend(lost.map(|a| a.name.clone()));
-        }
-        for family in &self.missing {
-            let may_choose = claim.pin.is_some() || !claim.has_held(*family);
-            if let Some(known) = claim.selections.get(*family).filter(|_| may_choose) {
-                names.insert(known.name.clone());
-            }
-        }
-        // A loss is recorded in the place of a choice that cannot be had any more.
-        for (family, _) in self.losses(claim) {
-            names.extend(claim.selections.get(family).map(|s| s.name.clone()));
-        }
-        names.retain(|n| {
-            !facts.confirmed.contains(n) && !matches!(facts.index.address(n), Seen::Strange(_))
-        });
-        names.into_iter().collect()
-    }
-}
-
-fn family_of(published: &ClaimedAddress) -> Option<IpFamily> {
-    parse_ip(&published.address).ok().map(IpFamily::of)
 }
 
 /// What this pass does about the families that are missing.
@@ -202,14 +78,14 @@ fn plan(facts: &Facts<'_>, held: &Held<'_>) -> ClaimPlan {
     // What is chosen again is not given up, though it stands for a loss by now.
     let again = |a: &&AddressView| chosen.iter().any(|(_, c)| c.name == a.name);
     let given_up = given_up(facts, &selections).filter(|a| !again(a));
-    steps.extend(given_up.map(give_up).map(Planned::silent));
+    steps.extend(given_up.map(ClaimStep::give_up).map(Planned::silent));
     let first_stamp = stamp.clone().filter(|_| stamped_first);
     steps.extend(mark(claim, &selections, first_stamp).map(Planned::silent));
     for address in &held.addresses {
-        steps.extend(complete(address).map(Planned::silent));
+        steps.extend(ClaimStep::complete(address).map(Planned::silent));
     }
     for (family, address) in chosen {
-        steps.push(Planned::silent(bind(*family, address)));
+        steps.push(Planned::silent(ClaimStep::bind(*family, address)));
     }
     let outlook = Outlook {
         claim,
@@ -292,32 +168,11 @@ fn given_up<'a>(
     replaced.into_iter()
 }
 
-pub(super) fn give_up(address: &AddressView) -> ClaimStep {
-    ClaimStep::GiveUp { address: target(address) }
-}
-
 fn mark(claim: &ClaimView, selections: &Selections, stamp: Option<Name>) -> Option<ClaimStep> {
     let finalizers = (!claim.protected()).then(|| claim.finalizers_with_ours());
     let selections = (*selections != claim.selections).then(|| selections.clone());
     let due = finalizers.is_some() || selections.is_some() || stamp.is_some();
     due.then_some(ClaimStep::Mark { finalizers, selections, stamp })
-}
-
-/// Whether an address names its claim without a uid.
-fn is_open(address: &AddressView) -> bool {
-    address.claim_ref.as_ref().is_some_and(|r| r.uid.is_none())
-}
-
-/// Completes an open address. One that is being deleted is left to go.
-pub(super) fn complete(address: &AddressView) -> Option<ClaimStep> {
-    (is_open(address) && !address.id.deleting).then(|| ClaimStep::Complete {
-        address: target(address),
-        finalizers: address.finalizers_with_ours(),
-    })
-}
-
-fn bind(family: IpFamily, address: &AddressView) -> ClaimStep {
-    ClaimStep::Bind { address: target(address), finalizers: address.finalizers_with_ours(), family }
 }
 
 /// The address that the claim's own match got it, one that is not published yet before others.

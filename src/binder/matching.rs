@@ -5,9 +5,8 @@
 use std::fmt;
 
 use super::{
-    claim::staying,
+    holding::staying,
     index::{Index, Seen},
-    plan::Target,
     selection::Selections,
     view::{AddressView, ClaimKey, ClaimView, ClassView, Name},
 };
@@ -258,14 +257,5 @@ fn can_be_had<'a>(
     match index.reserved_for(name) {
         Some(key) if *key != claim.key => Err(Obstacle::BeingBound(key.clone())),
         _ => Ok(address),
-    }
-}
-
-/// The state of an address that a write is conditional on.
-pub fn target(address: &AddressView) -> Target {
-    Target {
-        name: address.name.clone(),
-        uid: address.id.uid.clone(),
-        version: address.id.resource_version.clone(),
     }
 }

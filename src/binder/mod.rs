@@ -10,6 +10,7 @@
 
 pub mod address;
 pub mod claim;
+mod holding;
 pub mod index;
 pub mod invariants;
 pub mod matching;

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
     selection::Selections,
-    view::{ClaimKey, Name},
+    view::{AddressView, ClaimKey, Name},
 };
 use crate::api::{AddressPhase, ClaimPhase, ClaimedAddress, IpFamily};
 
@@ -43,6 +43,17 @@ pub struct Target {
     pub uid: Name,
     /// Its resourceVersion.
     pub version: Name,
+}
+
+impl Target {
+    /// An address as it is known.
+    pub fn of(address: &AddressView) -> Self {
+        Self {
+            name: address.name.clone(),
+            uid: address.id.uid.clone(),
+            version: address.id.resource_version.clone(),
+        }
+    }
 }
 
 /// One write of a claim's pass. Each is conditional on the resourceVersion that was decided on, or
@@ -100,6 +111,25 @@ pub enum ClaimStep {
 }
 
 impl ClaimStep {
+    /// Turns away from a free address.
+    pub fn give_up(address: &AddressView) -> Self {
+        Self::GiveUp { address: Target::of(address) }
+    }
+
+    /// Binds a free address.
+    pub fn bind(family: IpFamily, address: &AddressView) -> Self {
+        let finalizers = address.finalizers_with_ours();
+        Self::Bind { address: Target::of(address), finalizers, family }
+    }
+
+    /// Completes an open address. One that is being deleted is left to go.
+    pub fn complete(address: &AddressView) -> Option<Self> {
+        (address.is_open() && !address.id.deleting).then(|| Self::Complete {
+            address: Target::of(address),
+            finalizers: address.finalizers_with_ours(),
+        })
+    }
+
     /// The address that is written to; none where it is the claim.
     pub fn address(&self) -> Option<&Target> {
         match self {

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    claim::{Facts, collected, complete, give_up},
+    holding::{Facts, collected},
     index::Seen,
-    matching::target,
-    plan::{ClaimPlan, ClaimStep, Decision, Event, EventReason, Planned, Subject},
+    plan::{ClaimPlan, ClaimStep, Decision, Event, EventReason, Planned, Subject, Target},
     view::{AddressView, ClaimView, Name},
 };
 use crate::api::{AddressPhase, ReclaimPolicy};
@@ -25,7 +24,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         }
         // Chosen, and free: who still goes for it must not bind it to a claim that is gone.
         let chosen = claim.selections.names().filter_map(|n| facts.index.address(n).known());
-        steps.extend(chosen.filter(|a| a.matchable()).map(give_up).map(Planned::silent));
+        steps.extend(chosen.filter(|a| a.matchable()).map(ClaimStep::give_up).map(Planned::silent));
         let finalizers = claim.finalizers_without_ours();
         steps.push(Planned::silent(ClaimStep::Unprotect { finalizers }));
     }
@@ -74,10 +73,10 @@ fn reclaim(claim: &ClaimView, address: &AddressView) -> Vec<Planned<ClaimStep>> 
         note,
     };
     // First the uid: what this claim held is never adopted by the next claim of its name.
-    let mut steps: Vec<_> = complete(address).map(Planned::silent).into_iter().collect();
+    let mut steps: Vec<_> = ClaimStep::complete(address).map(Planned::silent).into_iter().collect();
     match (address.policy, address.phase) {
         (ReclaimPolicy::Delete, _) => steps.push(Planned::told(
-            ClaimStep::Delete { address: target(address) },
+            ClaimStep::Delete { address: Target::of(address) },
             event(
                 EventReason::AddressDeleted,
                 format!(
@@ -96,7 +95,7 @@ fn reclaim(claim: &ClaimView, address: &AddressView) -> Vec<Planned<ClaimStep>> 
             ReclaimPolicy::Retain,
             None | Some(AddressPhase::Pending | AddressPhase::Available | AddressPhase::Bound),
         ) => steps.push(Planned::told(
-            ClaimStep::Release { address: target(address) },
+            ClaimStep::Release { address: Target::of(address) },
             event(EventReason::AddressReleased, released_note(&claim.key.to_string())),
         )),
     }

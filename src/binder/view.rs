@@ -151,6 +151,11 @@ impl AddressView {
         self.id.without(ADDRESS_FINALIZER)
     }
 
+    /// Whether it names its claim without a uid.
+    pub fn is_open(&self) -> bool {
+        self.claim_ref.as_ref().is_some_and(|r| r.uid.is_none())
+    }
+
     /// Whether nothing of ours holds up its deletion: it is as good as gone.
     pub fn going(&self) -> bool {
         self.id.deleting && (self.phase == Some(AddressPhase::Lost) || !self.protected())

@@ -106,7 +106,7 @@ pub struct Settings {
     #[arg(help_heading = "Work")]
     pub reservation_grace: Duration,
 
-    /// Where /metrics is served: 0 (nowhere), :8080 (all interfaces), 127.0.0.1:8080, [::1]:8080
+    /// Where /metrics is served: 0 (nowhere), :8080 (all interfaces), 127.0.0.1:8080 (one; an IPv6 address in brackets)
     #[arg(long, env = "ADDRESS_CONTROLLER_METRICS_BIND_ADDRESS", value_name = "ADDRESS")]
     #[arg(default_value = ":8080", help_heading = "Listeners")]
     pub metrics_bind_address: Bind,

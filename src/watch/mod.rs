@@ -7,19 +7,22 @@
 //!
 //! It must not know what the objects mean, nor who keeps them.
 
+mod begin;
 pub mod guard;
 mod pace;
 pub mod problem;
 
 use std::fmt::Debug;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -93,39 +96,66 @@ impl Default for Settings {
     }
 }
 
-/// Lists and watches `api` until `stop`, telling `sink` what there is and what changes, and
-/// `problems` of each attempt that failed, repeated ones included.
+/// How a stream fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The API server has granted a watch: what changes from now on will be heard.
+    Watching,
+    /// An attempt failed.
+    Failed(Problem),
+}
+
+/// Lists and watches all objects of a kind until `stop`, telling `sink` what there is and what
+/// changes, and `standing` how it fares: each attempt that failed, repeated ones included, and each
+/// watch that begins.
 ///
 /// A problem is logged once until the stream goes on. While one lasts, it is told of at least
 /// every [`MAX_PAUSE`] and the time that a request takes.
 ///
-/// The API's client should have a read time-out a little longer than a watch: the watch time-out
+/// The client should have a read time-out a little longer than a watch: the watch time-out
 /// sees a dead connection only once the API server has begun to answer.
 pub async fn run<K>(
-    api: Api<Guarded<K>>,
+    client: Client,
     settings: Settings,
     stop: CancellationToken,
     mut sink: impl FnMut(Change<K>) + Send,
-    mut problems: impl FnMut(Problem) + Send,
+    mut standing: impl FnMut(Standing) + Send,
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    let begun = Arc::new(Notify::new());
+    let api = Api::all(begin::heard(client, &begun));
     let mut stream = open(&api, settings);
     let mut pace = Pace::new(Instant::now());
     let mut news = News::default();
-    // `None` is when the token fires: kube's stream has no end.
-    while let Some(Some(event)) = stop.run_until_cancelled(stream.next()).await {
+    loop {
+        let event = tokio::select! {
+            // A watch that begins and breaks at once has begun first.
+            biased;
+            () = stop.cancelled() => return,
+            () = begun.notified() => {
+                standing(Standing::Watching);
+                continue;
+            }
+            event = stream.next() => event,
+        };
         match event {
-            Ok(event) => {
+            // kube's stream has no end.
+            None => return,
+            Some(Ok(event)) => {
                 // A list that has only begun says nothing yet about the API server's health.
                 if !matches!(event, Event::Init | Event::InitApply(_)) && news.well() {
                     tracing::info!(resource = %K::plural(&()), "the watch goes on");
                 }
                 sink(change(event));
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 let problem = Problem::of(&error);
-                problems(problem);
+                standing(Standing::Failed(problem));
+                if pace.is_steady(Instant::now()) {
+                    // It went on, and nothing changed meanwhile that would have said so.
+                    news.well();
+                }
                 tell(&K::plural(&()), problem, &words(&error), &mut news);
                 if needs_list(&error) {
                     stream = open(&api, settings);

@@ -31,9 +31,14 @@ impl Pace {
         Self { failures: 0, began: now }
     }
 
+    /// Whether the current attempt has held long enough for what was before it to be over.
+    pub fn is_steady(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.began) >= STEADY
+    }
+
     /// The attempt failed: how long to wait for the next. `jitter` is from 0 to 1.
     pub fn failed(&mut self, now: Instant, jitter: f64) -> Duration {
-        if now.saturating_duration_since(self.began) >= STEADY {
+        if self.is_steady(now) {
             self.failures = 0;
         }
         self.failures = self.failures.saturating_add(1);

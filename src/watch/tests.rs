@@ -19,6 +19,7 @@ struct Bench {
     fake: Fake,
     changes: UnboundedReceiver<Change<IPAddress>>,
     problems: Arc<Mutex<Vec<Problem>>>,
+    standing: Arc<Mutex<Vec<Standing>>>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -27,15 +28,22 @@ impl Bench {
     fn start(fake: Fake) -> Self {
         let (sender, changes) = unbounded_channel();
         let problems = Arc::new(Mutex::new(Vec::new()));
+        let standing = Arc::new(Mutex::new(Vec::new()));
         let stop = CancellationToken::new();
         let sink = move |change| drop(sender.send(change));
         let count = {
             let problems = Arc::clone(&problems);
-            move |problem| problems.lock().push(problem)
+            let standing = Arc::clone(&standing);
+            move |now| {
+                standing.lock().push(now);
+                if let Standing::Failed(problem) = now {
+                    problems.lock().push(problem);
+                }
+            }
         };
-        let api = Api::all(fake.client());
-        let task = tokio::spawn(run(api, Settings::default(), stop.clone(), sink, count));
-        Self { fake, changes, problems, stop, task }
+        let client = fake.client();
+        let task = tokio::spawn(run(client, Settings::default(), stop.clone(), sink, count));
+        Self { fake, changes, problems, standing, stop, task }
     }
 
     async fn change(&mut self) -> Change<IPAddress> {
@@ -344,4 +352,15 @@ async fn a_problem_is_logged_once_in_the_api_server_s_words_and_so_is_its_end() 
     assert!(lines[0].contains("the server said Forbidden (403 Forbidden)"), "{text}");
     assert!(lines[0].contains("resource=\"ipaddresses\""), "{text}");
     assert!(lines[1].contains("InternalError") && lines[2].contains("goes on"), "{text}");
+}
+
+/// H04: readiness is to come back when the watch does, and not when an object happens to change.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_begins_again_says_so_though_nothing_changes() {
+    let fake = Fake::default().list(a1()).watch(Answer::Unreachable).watch(silent(&[]));
+    let mut bench = Bench::start(fake);
+    assert_eq!(bench.told().await, ["list", "a1@5", "end"]);
+    bench.quiet(Duration::from_secs(10)).await;
+    let standing = bench.standing.lock().clone();
+    assert_eq!(standing, [Standing::Failed(Problem::Unreachable), Standing::Watching]);
 }

@@ -106,7 +106,7 @@ impl Controller {
     /// # Errors
     /// When the controller ends by itself, or is not ready in time; with the end of its log.
     pub async fn wait_ready(&mut self) -> Result<()> {
-        let url = format!("http://127.0.0.1:{}/readyz", self.probe);
+        let url = self.probe_url("/readyz");
         let process = parking_lot::Mutex::new(&mut self.process);
         let ready = try_eventually(READY, "the controller to be ready", || async {
             if let Err(error) = process.lock().check_runs() {
@@ -125,7 +125,17 @@ impl Controller {
     /// # Errors
     /// When nobody answers.
     pub async fn probe(&self, path: &str) -> Result<(u16, String)> {
-        http::get(&format!("http://127.0.0.1:{}{path}", self.probe)).await
+        http::get(&self.probe_url(path)).await
+    }
+
+    /// The URL of a path on the probes' port.
+    pub fn probe_url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.probe)
+    }
+
+    /// The URL of `/metrics`.
+    pub fn metrics_url(&self) -> String {
+        format!("http://127.0.0.1:{}/metrics", self.metrics)
     }
 
     /// The text of `/metrics`.
@@ -133,8 +143,7 @@ impl Controller {
     /// # Errors
     /// When nobody answers, or not with 200.
     pub async fn metrics(&self) -> Result<String> {
-        let (status, text) =
-            http::get(&format!("http://127.0.0.1:{}/metrics", self.metrics)).await?;
+        let (status, text) = http::get(&self.metrics_url()).await?;
         anyhow::ensure!(status == 200, "/metrics answers {status}: {text}");
         Ok(text)
     }
@@ -188,6 +197,15 @@ impl Controller {
         self.process.log()
     }
 
+    /// Keeps the log when this value is dropped, and says where it is.
+    pub fn keep_log(&mut self) {
+        if let Some(folder) = self.folder.take() {
+            crate::watchdog::keep(folder.path());
+            let _ = folder.keep();
+        }
+        eprintln!("The controller's log is {}", self.process.log_path().display());
+    }
+
     /// The file that it logs to.
     pub fn log_path(&self) -> &Path {
         self.process.log_path()
@@ -196,12 +214,8 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        if std::thread::panicking()
-            && let Some(folder) = self.folder.take()
-        {
-            crate::watchdog::keep(folder.path());
-            let _ = folder.keep();
-            eprintln!("The controller's log is {}", self.process.log_path().display());
+        if std::thread::panicking() {
+            self.keep_log();
         }
     }
 }

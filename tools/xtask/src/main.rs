@@ -2,6 +2,7 @@
 //! has a target for most.
 
 mod commands;
+mod demo;
 mod report;
 mod run;
 
@@ -19,6 +20,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A control plane, the controller, and claims being bound, released and recycled.
+    Demo(demo::Args),
     /// All checks and all tests, or some of the tests.
     Test(commands::test::Args),
     /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
@@ -43,6 +46,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Check => commands::check::run(),
         Command::Manifests => commands::manifests::run(),
