@@ -104,8 +104,7 @@ impl<'a> Held<'a> {
         let claim = facts.claim;
         let mut names: BTreeSet<Name> =
             self.leaving(claim).map(|p| p.name.as_str().into()).collect();
-        let published = |a: &AddressView| claim.published.iter().any(|p| p.name == *a.name);
-        let anew = self.addresses.iter().filter(|a| !a.is_open() && !published(a));
+        let anew = self.addresses.iter().filter(|a| !a.is_open() && !claim.publishes(&a.name));
         names.extend(anew.map(|a| a.name.clone()));
         if claim.phase == Some(ClaimPhase::Bound) && !self.missing.is_empty() {
             let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));
