@@ -240,10 +240,13 @@ impl Replica {
     /// A claim's pass, each read answered by the index itself, which is never behind here. A claim
     /// that is not there or cannot be read has no pass.
     fn pass(&mut self, at: &ClaimKey) {
+        if self.under_way.iter().any(|(claim, _)| claim == at) {
+            // One pass of a key at a time: it stays woken until its bind is answered.
+            return;
+        }
         self.woken.remove(at);
         self.waiting.remove(at);
-        let busy = self.under_way.iter().any(|(claim, _)| claim == at);
-        if self.index.claim(at).known().is_none() || busy {
+        if self.index.claim(at).known().is_none() {
             return;
         }
         let text = at.to_string();
