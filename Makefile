@@ -7,6 +7,7 @@ XTASK := cargo xtask
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | awk -F'\t' '{ printf "  %-20s %s\n", $$1, $$2 }'
 demo: ## see it work: a control plane, the controller, claims being bound; then it is yours to try
+	@[ -e target/debug/xtask ] || echo 'Compiling the tools and the controller first: a few minutes on two cores, once.'
 	@$(XTASK) demo $(ARGS)
 test: ## all checks and all tests (ARGS='unit' or 'apiserver NAME' for some)
 	@$(XTASK) test $(ARGS)

@@ -98,11 +98,14 @@ impl<'a> Held<'a> {
         [IpFamily::IPv4, IpFamily::IPv6].into_iter().filter_map(all_leave).collect()
     }
 
-    /// What must be read before anything is withdrawn, called lost, or chosen anew.
+    /// What must be read before anything is published that this pass itself does not bind or
+    /// complete, or is withdrawn, called lost, or chosen anew.
     pub(super) fn unread(&self, facts: &Facts<'_>) -> Vec<Name> {
         let claim = facts.claim;
         let mut names: BTreeSet<Name> =
             self.leaving(claim).map(|p| p.name.as_str().into()).collect();
+        let anew = self.addresses.iter().filter(|a| !a.is_open() && !claim.publishes(&a.name));
+        names.extend(anew.map(|a| a.name.clone()));
         if claim.phase == Some(ClaimPhase::Bound) && !self.missing.is_empty() {
             let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));
             names.extend(lost.map(|a| a.name.clone()));

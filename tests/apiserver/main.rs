@@ -3,5 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod controlplane;
+mod crash;
 mod definitions;
+mod drop_in;
+mod faults;
+mod figures;
+mod points;
 mod proxy;
+mod scenarios;
+mod support;

@@ -30,8 +30,9 @@ fn waiting(selected: &str) -> Object {
 #[case::bound_and_held(bound(), vec![own("a1", "192.0.2.1")], &[])]
 #[case::bound_and_in_conflict(bound(), vec![own("a1", "192.0.2.1").phase("Conflict")], &[])]
 #[case::bound_and_blocked(bound(), vec![own("a1", "192.0.2.1").deleting()], &[])]
-#[case::the_choice_is_held(waiting("IPv4=a1/1"), vec![own("a1", "192.0.2.1")], &[])]
-#[case::another_is_held(waiting("IPv4=a2/1"), vec![own("a1", "192.0.2.1")], &[])]
+// Held as the cache goes, and not published yet.
+#[case::the_choice_is_held(waiting("IPv4=a1/1"), vec![own("a1", "192.0.2.1")], &["a1"])]
+#[case::another_is_held(waiting("IPv4=a2/1"), vec![own("a1", "192.0.2.1")], &["a1"])]
 #[case::a_pin_alone(claim("t1/web").pin("a1"), vec![free("a1", "192.0.2.1")], &[])]
 // A published address would be withdrawn.
 #[case::gone(bound(), vec![], &["a1"])]

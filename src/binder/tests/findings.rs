@@ -24,3 +24,17 @@ fn a_claim_does_not_go_on_the_word_of_an_old_phase() {
         assert_eq!(steps, ["unprotect"], "{phase}");
     }
 }
+
+/// The cache shows an address as the claim's that the claim does not publish (any more). It may have
+/// been cleared, or be gone, and another replica may have withdrawn it on that ground.
+#[test]
+fn an_address_is_not_published_on_the_word_of_an_old_cache() {
+    let held = address("a1", "192.0.2.1").protected().held_by("t1/web", Some("uid-web"));
+    let index = world(&[class("public"), held.phase("Bound"), claim("t1/web").protected()]);
+    assert_eq!(decide_claim(&index, "t1/web", &[]), Decision::Read(vec!["a1".into()]));
+    let Decision::Act(plan) = decide_claim(&index, "t1/web", &["a1"]) else {
+        panic!("reads again")
+    };
+    let steps: Vec<_> = plan.steps.iter().map(|p| p.step.name()).collect();
+    assert_eq!(steps, ["status"]);
+}

@@ -1,8 +1,10 @@
 //! `cargo xtask run`: the controller on this machine.
 
-use anyhow::Result;
+use std::{os::unix::process::CommandExt, process::Command};
 
-use crate::run::{cargo, finish};
+use anyhow::{Error, Result};
+
+use super::build;
 
 /// What is passed on to the controller.
 #[derive(clap::Args)]
@@ -12,8 +14,12 @@ pub struct Args {
     args: Vec<String>,
 }
 
-/// Runs it until it ends.
+/// Becomes the controller: Ctrl-C and the exit code are its own.
+///
+/// # Errors
+/// When it cannot be built or started.
 pub fn run(args: &Args) -> Result<()> {
-    let mut command = cargo(&["run", "--release", "--bin", "address-controller", "--"]);
-    finish(command.args(&args.args))
+    let binary = build::for_trying()?;
+    let failed = Command::new(&binary).args(&args.args).exec();
+    Err(Error::new(failed).context(format!("starting {}", binary.display())))
 }

@@ -31,6 +31,8 @@ enum Which {
         /// Only the tests whose name contains this.
         name: Option<String>,
     },
+    /// What a bind costs, also among 20,000 addresses: counts are checked, times are printed.
+    Figures,
 }
 
 /// Runs them, and says how many passed on a line of its own at the end.
@@ -51,6 +53,11 @@ pub fn run(args: &Args) -> Result<()> {
             controlplane_binaries()?;
             command.args(["--test", &format!("{ON_AN_API_SERVER}*")]);
             command.args(name.iter().flat_map(|name| ["--", name]));
+        }
+        Some(Which::Figures) => {
+            controlplane_binaries()?;
+            command.args(["--test", ON_AN_API_SERVER, "--", "figures::"]);
+            command.args(["--include-ignored", "--nocapture", "--test-threads", "1"]);
         }
     }
     let counted = count(&mut command)?;

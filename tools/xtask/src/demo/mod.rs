@@ -37,7 +37,7 @@ pub struct Args {
 /// When something cannot be built or started, or a step does not come true.
 pub fn run(args: &Args) -> Result<()> {
     let begin = Instant::now();
-    let binary = stage::build()?;
+    let binary = stage::build_all()?;
     play(args, &binary, begin)
 }
 

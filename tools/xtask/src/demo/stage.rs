@@ -10,15 +10,15 @@ use address_controller::{
     api::well_known::{GROUP, VERSION},
     rights,
 };
-use anyhow::{Context, Result};
+use anyhow::Result;
 use kube::Client;
 use testbed::{
     ControlPlane, Controller, ControllerOptions, Options, controlplane::rule, wait::try_eventually,
 };
 
 use crate::{
+    commands::build,
     report::{controlplane_binaries, minutes},
-    run::{cargo, finish},
 };
 
 /// How long the controller may take to end its work.
@@ -29,24 +29,18 @@ const NAMESPACES: Duration = Duration::from_secs(30);
 
 /// Builds the controller and the control plane, and gives the controller's binary.
 ///
-/// The debug binary: the demo itself is linked with the same library in the same profile, so little
-/// is left to compile, where a release build would compile everything a second time.
-///
 /// # Errors
 /// When one cannot be built.
-pub fn build() -> Result<PathBuf> {
+pub fn build_all() -> Result<PathBuf> {
     let begin = Instant::now();
     println!("Building the controller, in the debug profile.");
-    let packages = ["--package", "address-controller", "--package", "xtask"];
-    finish(cargo(&["build", "--bin", "address-controller"]).args(packages))?;
+    let binary = build::for_trying()?;
     println!("  {}", minutes(begin.elapsed()));
     let begin = Instant::now();
     println!("Looking for the control plane (etcd, kube-apiserver, kube-controller-manager).");
     controlplane_binaries()?;
     println!("  {}", minutes(begin.elapsed()));
-    // It was built beside this program.
-    let us = std::env::current_exe().context("where this program is")?;
-    Ok(us.with_file_name("address-controller"))
+    Ok(binary)
 }
 
 /// Everything that runs.
