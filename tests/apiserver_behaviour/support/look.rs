@@ -1,5 +1,7 @@
 //! What is looked at on an object.
 
+use std::time::Duration;
+
 use address_controller::api::{
     AddressPhase, ConditionType, IPAddress, IPAddressClaim, well_known::PROVISIONER_ANNOTATION,
 };
@@ -7,9 +9,13 @@ use k8s_openapi::{
     api::core::v1::Event as CoreEvent, apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::{Api, Resource, ResourceExt, api::ListParams};
-use testbed::{eventually, wait::BOUNDED};
+use testbed::eventually;
 
 use super::Corner;
+
+/// Events are the least of what the controller asks for: one after the other, behind all that other
+/// tests have it say.
+const SAID: Duration = Duration::from_secs(30);
 
 /// The addresses that a claim shows, by name.
 pub(crate) fn shown(claim: &IPAddressClaim) -> Vec<String> {
@@ -70,7 +76,7 @@ impl Corner {
 
     /// The events about an object with this reason, once there is one.
     pub(crate) async fn events_of(&self, about: &impl Resource, reason: &str) -> Vec<CoreEvent> {
-        eventually(BOUNDED, &format!("{reason} of {}", about.name_any()), || async {
+        eventually(SAID, &format!("{reason} of {}", about.name_any()), || async {
             let all = self.events(about).await;
             let seen: Vec<_> = all.iter().filter_map(|e| e.reason.clone()).collect();
             let some: Vec<_> =

@@ -222,12 +222,14 @@ impl Corner {
     /// each kind is seen to last. Gives the claim that was made.
     pub(crate) async fn seen_to(&self) -> IPAddressClaim {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let fence = format!("fence-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        self.create(&make::address(&self.name(&fence), "fence", &fence)).await.unwrap();
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let fence = format!("fence-{number}");
+        let ip = format!("2001:db8:ffff::{number:x}");
+        self.create(&make::address(&self.name(&fence), "fence", &ip)).await.unwrap();
         self.claim(&fence, &fence).await.unwrap();
         self.claim_is(&fence, ClaimPhase::Pending).await;
         self.class(&fence).await.unwrap();
-        self.address_is(&fence, AddressPhase::Pending).await;
+        self.address_is(&fence, AddressPhase::Available).await;
         self.claim_when(&fence, "stamped", |c| stamp(c).is_some()).await
     }
 }
