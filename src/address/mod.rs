@@ -11,7 +11,7 @@ use tracing::{Span, field::Empty};
 
 use crate::{
     apiserver::ApiServer,
-    binder::view::Name,
+    binder::{plan::AddressStep, view::Name},
     pass::{Ended, counted, failed},
     queue::{Job, Next},
     report::Reporter,
@@ -63,6 +63,11 @@ impl Controller {
             return failed(&refusal);
         }
         self.reporter.notices(&plan.address.uid, plan.notices);
+        // What is deleted stays until our finalizer goes: the next pass's to do, and the answer that
+        // told of the deletion wakes everybody but this one.
+        if plan.steps.iter().any(|p| p.step == AddressStep::Delete) {
+            return (Outcome::Written, Next::After(Duration::ZERO));
+        }
         match (plan.steps.is_empty(), plan.look_again) {
             (true, None) => (Outcome::Settled, Next::Settled),
             (true, Some(rest)) => (Outcome::Waiting, Next::After(rest)),

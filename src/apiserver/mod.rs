@@ -8,7 +8,7 @@ mod refusal;
 use std::sync::Arc;
 
 use kube::{
-    Api, Client, Resource,
+    Api, Client, Resource, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
 };
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ pub use self::refusal::Refusal;
 use crate::{
     api::{IPAddress, IPAddressClaim, well_known::MANAGER},
     binder::{
-        index::{Gone, Seen},
+        index::{Gone, Seen, Wakes},
         plan::Target,
         view::{AddressView, ClaimKey, ClaimView, Name},
     },
@@ -172,35 +172,25 @@ impl ApiServer {
         Api::all(self.client.clone())
     }
 
+    /// An answer is about a moment in the past: the watch may have told of the object's end since.
     fn bring_address(&self, learner: Learner<'_>, object: Guarded<IPAddress>) {
-        match object {
-            Guarded::Parsed(address) => {
-                let view = AddressView::from(&address);
-                self.world.learn(learner, |index, moment| index.apply_address(view, moment));
-            }
-            Guarded::Unparsed(object) => {
-                let object = unparsed(*object);
-                let name = Name::from(object.name.as_str());
-                let strange = strange(&object);
-                self.world.learn(learner, |index, _| index.strange_address(&name, strange));
-            }
-        }
+        let version = version_of(&object);
+        let name = Name::from(object.name_any());
+        self.world.learn(learner, |index, moment| match object {
+            _ if index.is_address_over(&name, &version) => Wakes::default(),
+            Guarded::Parsed(address) => index.apply_address(AddressView::from(&address), moment),
+            Guarded::Unparsed(object) => index.strange_address(&name, strange(&unparsed(*object))),
+        });
     }
 
     fn bring_claim(&self, learner: Learner<'_>, object: Guarded<IPAddressClaim>) {
-        match object {
-            Guarded::Parsed(claim) => {
-                let view = ClaimView::from(&claim);
-                self.world.learn(learner, |index, _| index.apply_claim(view));
-            }
-            Guarded::Unparsed(object) => {
-                let object = unparsed(*object);
-                let namespace = object.namespace.as_deref().unwrap_or_default();
-                let key = ClaimKey::new(namespace, &object.name);
-                let strange = strange(&object);
-                self.world.learn(learner, |index, _| index.strange_claim(&key, strange));
-            }
-        }
+        let version = version_of(&object);
+        let key = ClaimKey::new(&object.namespace().unwrap_or_default(), &object.name_any());
+        self.world.learn(learner, |index, _| match object {
+            _ if index.is_claim_over(&key, &version) => Wakes::default(),
+            Guarded::Parsed(claim) => index.apply_claim(ClaimView::from(&claim)),
+            Guarded::Unparsed(object) => index.strange_claim(&key, strange(&unparsed(*object))),
+        });
     }
 
     fn count_write<T>(&self, kind: Kind, verb: Verb, answer: &kube::Result<T>) {

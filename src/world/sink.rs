@@ -15,6 +15,7 @@ use crate::{
 impl World {
     /// Takes what the watch of classes tells.
     pub fn class_changed(&self, change: Change<IPAddressClass>) {
+        self.told(IndexedKind::Class, &change);
         match change {
             Change::ListStarted => self.index().begin_list(IndexedKind::Class),
             Change::ListEnded => self.list_ended(IndexedKind::Class),
@@ -38,6 +39,7 @@ impl World {
 
     /// Takes what the watch of addresses tells.
     pub fn address_changed(&self, change: Change<IPAddress>) {
+        self.told(IndexedKind::Address, &change);
         match change {
             Change::ListStarted => self.index().begin_list(IndexedKind::Address),
             Change::ListEnded => self.list_ended(IndexedKind::Address),
@@ -65,6 +67,7 @@ impl World {
 
     /// Takes what the watch of claims tells.
     pub fn claim_changed(&self, change: Change<IPAddressClaim>) {
+        self.told(IndexedKind::Claim, &change);
         match change {
             Change::ListStarted => self.index().begin_list(IndexedKind::Claim),
             Change::ListEnded => self.list_ended(IndexedKind::Claim),
@@ -86,6 +89,20 @@ impl World {
                 let gone = Gone::Object { uid: gone.uid.as_str().into() };
                 self.learn(Learner::Watch, |index, _| index.remove_claim(&key, &gone));
             }
+        }
+    }
+
+    /// Records how far a watch has come. First: between an object's end and this, an answer about it
+    /// would bring it back.
+    fn told<K: ResourceExt>(&self, kind: IndexedKind, change: &Change<K>) {
+        let version = match change {
+            Change::Applied(object) => object.meta().resource_version.as_deref(),
+            Change::Unparsed(object) => Some(&*object.resource_version),
+            Change::Deleted(gone) => Some(&*gone.resource_version),
+            Change::ListStarted | Change::ListEnded => None,
+        };
+        if let Some(version) = version {
+            self.index().told(kind, version);
         }
     }
 

@@ -159,3 +159,34 @@ async fn memory_goes_with_the_objects() {
     list_addresses(&world, &[]);
     assert!(world.memory().is_empty());
 }
+
+/// An answer that arrives after the watch has told of the object's end is about the past; one that
+/// is ahead of the watch is not. While a list runs, nothing is known of what it has not shown yet:
+/// an answer about that must count, or a live claim would seem to be gone.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_watch_has_overtaken_is_over() {
+    let world = world();
+    let over = |name: &str, version: &str| world.index().is_claim_over(&key(name), version);
+    world.claim_changed(Change::<IPAddressClaim>::ListStarted);
+    world.claim_changed(parsed::<IPAddressClaim>(&claim("t1/web").version(100)));
+    assert!(!over("t1/api", "50"), "not listed yet");
+    world.claim_changed(Change::<IPAddressClaim>::ListEnded);
+    assert!(!over("t1/api", "50"), "of what the list was made, only the server knows");
+    world.claim_changed(Change::<IPAddressClaim>::Deleted(Gone {
+        namespace: Some("t1".to_owned()),
+        name: "web".to_owned(),
+        uid: "uid-web".to_owned(),
+        resource_version: "101".to_owned(),
+    }));
+    assert!(over("t1/web", "100"), "the state before its end");
+    assert!(over("t1/web", "101"), "its end, as the write that brought it about is answered");
+    assert!(!over("t1/web", "102"), "created again");
+    assert!(
+        !world.index().is_address_over(&"web".into(), "100"),
+        "one kind says nothing of another"
+    );
+    world.claim_changed(parsed::<IPAddressClaim>(&claim("t1/web").uid("uid-2").version(102)));
+    assert!(!over("t1/web", "100"), "what is known is compared with what is known");
+    world.claim_changed(Change::<IPAddressClaim>::ListStarted);
+    assert!(!over("t1/api", "50"), "a list again, perhaps of a restored server");
+}

@@ -61,6 +61,25 @@ impl Index {
         self.put_class(name, Item::Strange(Arc::new(strange)))
     }
 
+    /// A kind's watch has told of every change up to this resourceVersion, or is about to.
+    pub fn told(&mut self, kind: IndexedKind, version: &str) {
+        match kind {
+            IndexedKind::Class => self.classes.told(version),
+            IndexedKind::Address => self.addresses.told(version),
+            IndexedKind::Claim => self.claims.told(version),
+        }
+    }
+
+    /// Whether an answer about an address comes after the watch has told that it is gone.
+    pub fn is_address_over(&self, name: &Name, version: &str) -> bool {
+        self.addresses.is_over(name, version)
+    }
+
+    /// Whether an answer about a claim comes after the watch has told that it is gone.
+    pub fn is_claim_over(&self, key: &ClaimKey, version: &str) -> bool {
+        self.claims.is_over(key, version)
+    }
+
     /// Takes an address off.
     pub fn remove_address(&mut self, name: &Name, gone: &Gone) -> Wakes {
         match self.addresses.remove(name, gone) {
@@ -114,16 +133,19 @@ impl Index {
                 for (name, uid) in self.classes.unlisted() {
                     wakes.add(self.remove_class(&name, &Gone::Object { uid }));
                 }
+                self.classes.end_list();
             }
             IndexedKind::Address => {
                 for (name, uid) in self.addresses.unlisted() {
                     wakes.add(self.remove_address(&name, &Gone::Object { uid }));
                 }
+                self.addresses.end_list();
             }
             IndexedKind::Claim => {
                 for (key, uid) in self.claims.unlisted() {
                     wakes.add(self.remove_claim(&key, &Gone::Object { uid }));
                 }
+                self.claims.end_list();
             }
         }
         wakes

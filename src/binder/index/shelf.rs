@@ -1,7 +1,8 @@
 //! One kind's objects as last seen: newest state wins, whoever brings it.
 //!
 //! Events of a watch, answers to own writes and direct reads arrive in any order. The API server's
-//! resourceVersions of one kind are ordered (KEP-5504), so the older of two states is dropped.
+//! resourceVersions of one kind are ordered (KEP-5504), so the older of two states is dropped. So is
+//! an answer about an object that the watch has already told the end of.
 
 use std::{hash::Hash, net::IpAddr, sync::Arc};
 
@@ -132,11 +133,14 @@ pub(super) struct Shelf<K, V> {
     slots: FxHashMap<K, Slot<V>>,
     round: u32,
     strange: usize,
+    /// Up to which resourceVersion the watch has told of everything; 0 while that is not known.
+    told: u64,
+    listing: bool,
 }
 
 impl<K, V> Default for Shelf<K, V> {
     fn default() -> Self {
-        Self { slots: FxHashMap::default(), round: 0, strange: 0 }
+        Self { slots: FxHashMap::default(), round: 0, strange: 0, told: 0, listing: false }
     }
 }
 
@@ -176,6 +180,26 @@ impl<K: Clone + Eq + Hash, V: Viewed> Shelf<K, V> {
 
     pub(super) fn begin_list(&mut self) {
         self.round = self.round.wrapping_add(1);
+        self.listing = true;
+        // A list is in no order, and may be of a server that was restored from a backup.
+        self.told = 0;
+    }
+
+    pub(super) fn end_list(&mut self) {
+        self.listing = false;
+    }
+
+    /// The watch tells of changes in order, and has come to this version.
+    pub(super) fn told(&mut self, version: &str) {
+        if !self.listing {
+            self.told = self.told.max(version.parse().unwrap_or(0));
+        }
+    }
+
+    /// Whether the watch has told of this state and of the object's end since: an answer that was
+    /// overtaken. Nobody would ever take it off again.
+    pub(super) fn is_over(&self, key: &K, version: &str) -> bool {
+        !self.slots.contains_key(key) && version.parse().is_ok_and(|v: u64| v <= self.told)
     }
 
     /// The keys of the objects that the listing since [`Self::begin_list`] did not show.

@@ -315,7 +315,7 @@ fn random_walks_break_no_invariant_and_come_to_rest() {
     let (from, to) = seeds
         .as_deref()
         .and_then(|s| s.split_once(".."))
-        .map_or((0, 800), |(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
+        .map_or((0, 200), |(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
     let mut bound = 0;
     for seed in from..to {
         bound += Walk::to_the_end(seed, false);

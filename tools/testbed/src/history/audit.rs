@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Seek, SeekFrom},
+    io::{BufRead, BufReader, Read, Seek, SeekFrom},
     path::Path,
 };
 
@@ -107,6 +107,27 @@ impl Request {
     pub fn is_write(&self) -> bool {
         matches!(self.ask, Ask::Write(_))
     }
+}
+
+/// Where the last whole line ends: behind it, one may be half written.
+///
+/// # Errors
+/// When the log cannot be read.
+pub(super) fn end_of_last_line(log: &Path) -> Result<u64> {
+    const CHUNK: u64 = 64 * 1024;
+    let mut file = File::open(log).with_context(|| format!("the audit log {}", log.display()))?;
+    let mut end = file.metadata()?.len();
+    while end > 0 {
+        let begin = end.saturating_sub(CHUNK);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut chunk = Vec::new();
+        file.by_ref().take(end - begin).read_to_end(&mut chunk)?;
+        if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
 }
 
 /// Every request that was answered from this offset of the log on, in the order of the answers.

@@ -85,7 +85,7 @@ impl Source {
     /// When etcd does not answer, or there is no log.
     pub async fn bookmark(&self) -> Result<Bookmark> {
         // The log first: what is committed after the revision is then logged after the offset.
-        let audit_offset = std::fs::metadata(&self.audit_log)?.len();
+        let audit_offset = audit::end_of_last_line(&self.audit_log)?;
         let (revision, existing) = etcd::now(&self.etcd_url).await?;
         Ok(Bookmark { revision, audit_offset, existing })
     }

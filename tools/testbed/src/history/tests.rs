@@ -292,3 +292,22 @@ fn rest_is_checked_apart() {
     let rules: Vec<_> = check_at_rest(&history).violations.iter().map(|v| v.rule).collect();
     assert_eq!(rules, [Rule::I9]);
 }
+
+/// The log is read from where a line begins, also when it is marked while a line is being written.
+#[test]
+fn a_mark_is_set_between_two_lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("audit.log");
+    let long = "x".repeat(100_000);
+    for (text, expected) in [
+        (String::new(), 0),
+        ("half".to_owned(), 0),
+        ("one\n".to_owned(), 4),
+        ("one\nhalf".to_owned(), 4),
+        (format!("one\n{long}"), 4),
+        (format!("{long}\n{long}\n"), 200_002),
+    ] {
+        std::fs::write(&log, &text).expect("written");
+        assert_eq!(audit::end_of_last_line(&log).expect("read"), expected);
+    }
+}
