@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
     ops::Sub,
     time::{Duration, Instant},
 };
@@ -18,9 +19,10 @@ use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Event, Namespace};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::{
     ControlPlane, Controller, ControllerOptions, Options, Sandbox, eventually, make,
@@ -117,28 +119,47 @@ async fn create_claims(client: &Client, namespace: &str, class: &str, count: usi
         .unwrap();
 }
 
-/// Waits by a watch, which costs the API server nothing, until so many claims of a class are bound.
+/// Waits until so many claims of a class are bound.
 async fn all_bound(claims: &Api<IPAddressClaim>, class: &str, count: usize) {
-    let mut bound = BTreeSet::new();
+    let bound = |claim: &IPAddressClaim| {
+        claim.status.as_ref().and_then(|s| s.phase) == Some(ClaimPhase::Bound)
+    };
+    all_are(claims, class, bound, count).await;
+}
+
+/// Waits until so many addresses of a class are available, and the controller is at rest.
+async fn all_available(client: &Client, controller: &Controller, class: &str, count: usize) {
+    let available = |address: &IPAddress| {
+        address.status.as_ref().and_then(|s| s.phase) == Some(AddressPhase::Available)
+    };
+    all_are(&Api::all(client.clone()), class, available, count).await;
+    addresses_are(controller, class, AddressPhase::Available, count).await;
+}
+
+/// Waits by a watch, which costs the API server and the controller next to nothing.
+async fn all_are<K>(api: &Api<K>, class: &str, is: impl Fn(&K) -> bool, count: usize)
+where
+    K: Resource + Clone + Debug + DeserializeOwned + 'static,
+{
+    let mut seen = BTreeSet::new();
     let params = WatchParams::default().timeout(290);
     let watching = async {
-        while bound.len() < count {
-            let mut events = claims.watch(&params, "0").await.unwrap().boxed();
+        while seen.len() < count {
+            let mut events = api.watch(&params, "0").await.unwrap().boxed();
             // It ends when its time is up, and when definitions change.
-            while bound.len() < count
+            while seen.len() < count
                 && let Some(event) = events.try_next().await.unwrap()
             {
-                let (WatchEvent::Added(claim) | WatchEvent::Modified(claim)) = event else {
+                let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else {
                     continue;
                 };
-                let is = claim.status.as_ref().and_then(|s| s.phase);
-                if is == Some(ClaimPhase::Bound) && claim.name_any().starts_with(class) {
-                    bound.insert(claim.name_any());
+                if is(&object) && object.name_any().starts_with(class) {
+                    seen.insert(object.name_any());
                 }
             }
         }
     };
-    tokio::time::timeout(LONG, watching).await.expect("all claims are bound");
+    tokio::time::timeout(LONG, watching).await.expect("all of them");
 }
 
 /// Waits until the controller counts so many addresses of a class in a phase, and is at rest.
@@ -173,7 +194,7 @@ async fn a_bind_costs_five_writes_and_no_read() {
     let class = sandbox.name("public");
     let mut controller = Controller::start_ready(&options(controlplane)).await.unwrap();
     create_addresses(&client, &class, 1, COUNT).await;
-    addresses_are(&controller, &class, AddressPhase::Available, COUNT).await;
+    all_available(&client, &controller, &class, COUNT).await;
     assert!(controller.sigterm(LONG).unwrap().success());
     create_claims(&client, sandbox.namespace(), &class, COUNT).await;
 
@@ -308,7 +329,7 @@ async fn a_bind_among_20_000_addresses_costs_what_it_costs_among_200() {
         let begin = Instant::now();
         create_addresses(&client, class, range, count).await;
         let created = begin.elapsed();
-        addresses_are(&controller, class, AddressPhase::Available, count).await;
+        all_available(&client, &controller, class, count).await;
         println!(
             "{class}: {count} created in {created:.1?}, Available after {:.1?}",
             begin.elapsed()

@@ -293,7 +293,14 @@ impl Scenario {
         run.bench.proxy.forget_requests();
         self.play(&mut run).await;
         run.bench.at_rest().await;
-        let points = Point::of_run(&run.bench.writes(), &run.name);
+        let writes = run.bench.writes();
+        let points = Point::of_run(&writes, &run.name);
+        for write in writes.iter().filter(|write| write.status != Some(200)) {
+            println!(
+                "{self:?}, undisturbed: {:?} to {} {:?}",
+                write.status, write.path, write.body
+            );
+        }
         let outcome = run.outcome().await.unwrap();
         (points, outcome)
     }

@@ -39,6 +39,22 @@ impl Bench {
         held
     }
 
+    /// What a driver does when its backend is torn down: its own finalizer goes from an address.
+    async fn tear_down(&self, short: &str) {
+        let (addresses, name) = (self.addresses(), self.name(short));
+        // On the version that it read: the controller may take its own finalizer off meanwhile.
+        eventually(PATIENCE, "the driver's finalizer to go", || async {
+            let address = addresses.get(&name).await?;
+            let mut finalizers = address.finalizers().to_vec();
+            finalizers.retain(|f| f != DRIVERS);
+            let version = address.resource_version();
+            let metadata = json!({ "finalizers": finalizers, "resourceVersion": version });
+            let without = Patch::Merge(json!({ "metadata": metadata }));
+            addresses.patch(&name, &PatchParams::default(), &without).await
+        })
+        .await;
+    }
+
     /// Waits until a patch of ours has been answered like this.
     async fn answered(&self, resource: &str, status: u16) {
         let patches = patches(resource);
@@ -124,11 +140,7 @@ async fn b07_a_reclaim_that_fails_half_way_is_finished_by_the_next_pass() {
     let second = bench.proxy.rule(releases, Act::Hold);
     bench.delete_claim("web").await;
     failing.reached(1, PATIENCE).await.unwrap();
-    let (addresses, name) = (bench.addresses(), bench.name("a4"));
-    let mut finalizers = addresses.get(&name).await.unwrap().finalizers().to_vec();
-    finalizers.retain(|f| f != DRIVERS);
-    let without = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
-    addresses.patch(&name, &PatchParams::default(), &without).await.unwrap();
+    bench.tear_down("a4").await;
     let claim = bench.claims().get("web").await.unwrap();
     assert!(claim.finalizers().iter().any(|f| f == CLAIM_FINALIZER), "it went after the first try");
     second.reached(1, PATIENCE).await.unwrap();
