@@ -9,7 +9,7 @@ use jiff::Timestamp;
 pub struct Moment {
     /// The wall clock: for what is written down. Never compared with another machine's alone.
     pub wall: Timestamp,
-    /// Since this clock was made, never backwards: for how long something has lasted.
+    /// From a beginning of the clock's own, never backwards: for how long something has lasted.
     pub elapsed: Duration,
 }
 
@@ -22,6 +22,17 @@ impl Clock {
     pub fn system() -> Self {
         let start = tokio::time::Instant::now();
         Self::new(move || Moment { wall: Timestamp::now(), elapsed: start.elapsed() })
+    }
+
+    /// The machine's clocks. The monotonic one goes on while the machine sleeps: what others saw pass
+    /// has passed. For Leases.
+    pub fn boot() -> Self {
+        let since_boot = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            let (seconds, nanos) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+            Duration::from_secs(seconds) + Duration::from_nanos(nanos)
+        };
+        Self::new(move || Moment { wall: Timestamp::now(), elapsed: since_boot() })
     }
 
     /// Any other.

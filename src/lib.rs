@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`api`] | the three kinds: what is on the wire |
 //! | [`binder`] | every decision, pure; **the matching rule is [`binder::matching::choose`]** |
+//! | [`lease`] | who is there, who leads: (Lease, seen since, now) → state; [`rendezvous`] says who is meant for what |
 //! | [`queue`], [`watch`], [`clock`], [`telemetry`] | keys that need a pass; streams of what is; time; what is told |
 //! | [`world`] | what is known, in one place, and who is woken by a change |
 //! | [`apiserver`], [`report`] | the requests that passes make; the events |
+//! | [`shard`], [`leader`] | which claims are this replica's, and whether addresses are |
 //! | [`claim`], [`address`] | the two controllers: observe, decide, apply |
 //! | [`controllers`] | both, with their watches, as tasks |
 //! | [`runtime`] | the process around them |
@@ -26,11 +28,15 @@ pub mod binder;
 pub mod claim;
 pub mod clock;
 pub mod controllers;
+pub mod leader;
+pub mod lease;
 mod pass;
 pub mod queue;
+pub mod rendezvous;
 pub mod report;
 pub mod rights;
 pub mod runtime;
+pub mod shard;
 pub mod telemetry;
 pub mod watch;
 pub mod world;

@@ -35,6 +35,7 @@ pub(crate) async fn counted(
 pub(crate) fn failed(refusal: &Refusal) -> Ended {
     match refusal {
         Refusal::Conflict | Refusal::Absent => (Outcome::Conflict, Next::Again),
+        Refusal::Fenced => (Outcome::Elsewhere, Next::Settled),
         Refusal::Denied(why) => {
             tracing::warn!(why, "refused, and tried again later");
             (Outcome::Refused, Next::Retry)
@@ -55,6 +56,7 @@ mod tests {
     fn a_conflict_is_looked_at_again_and_a_failure_is_tried_again() {
         assert_eq!(failed(&Refusal::Conflict), (Outcome::Conflict, Next::Again));
         assert_eq!(failed(&Refusal::Absent), (Outcome::Conflict, Next::Again));
+        assert_eq!(failed(&Refusal::Fenced), (Outcome::Elsewhere, Next::Settled));
         assert_eq!(failed(&Refusal::Denied("no".into())), (Outcome::Refused, Next::Retry));
         assert_eq!(failed(&Refusal::Unanswered("cut".into())), (Outcome::Retry, Next::Retry));
     }

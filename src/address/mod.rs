@@ -10,8 +10,9 @@ use std::{sync::Arc, time::Duration};
 use tracing::{Span, field::Empty};
 
 use crate::{
-    apiserver::ApiServer,
+    apiserver::{ApiServer, Refusal},
     binder::{plan::AddressStep, view::Name},
+    leader::Leadership,
     pass::{Ended, counted, failed},
     queue::{Job, Next},
     report::Reporter,
@@ -30,6 +31,8 @@ pub struct Controller {
     pub reporter: Reporter,
     /// Where it is counted.
     pub metrics: Arc<Metrics>,
+    /// Whether addresses are this replica's.
+    pub leadership: Leadership,
     /// How old a reservation must be before it is reclaimed for want of its claim.
     pub grace: Duration,
 }
@@ -51,6 +54,9 @@ impl Controller {
     }
 
     async fn look(&self, name: &Name) -> Ended {
+        if !self.leadership.leads() {
+            return failed(&Refusal::Fenced);
+        }
         let plan = match self.observe(name).await {
             Ok(Some(plan)) => plan,
             Ok(None) => return (Outcome::Gone, Next::Settled),

@@ -42,12 +42,21 @@ pub struct ApiServer {
     client: Client,
     world: Arc<World>,
     metrics: Arc<Metrics>,
+    fence: Fence,
 }
 
+/// Whether this replica may write at this moment: asked before each write.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
+
 impl ApiServer {
-    /// Requests go through the client, and what they bring goes into the world.
-    pub fn new(client: Client, world: Arc<World>, metrics: Arc<Metrics>) -> Self {
-        Self { client, world, metrics }
+    /// Requests go through the client, and what they bring goes into the world. No write is sent
+    /// while `fence` says no.
+    pub fn new(client: Client, world: Arc<World>, metrics: Arc<Metrics>, fence: Fence) -> Self {
+        Self { client, world, metrics, fence }
+    }
+
+    fn fence(&self) -> Result<(), Refusal> {
+        if (self.fence)() { Ok(()) } else { Err(Refusal::Fenced) }
     }
 
     /// Patches a claim that has this resourceVersion. Returns the one that it has then.
@@ -61,6 +70,7 @@ impl ApiServer {
         part: Part,
         body: Value,
     ) -> Result<Name, Refusal> {
+        self.fence()?;
         let api = Api::<Guarded<IPAddressClaim>>::namespaced(self.client.clone(), &key.namespace);
         let answer = patch(&api, &key.name, version, part, body).await;
         self.count_write(Kind::Claim, verb(part), &answer);
@@ -82,6 +92,7 @@ impl ApiServer {
         part: Part,
         body: Value,
     ) -> Result<Name, Refusal> {
+        self.fence()?;
         let answer = patch(&self.addresses(), name, version, part, body).await;
         self.count_write(Kind::Address, verb(part), &answer);
         let object = answer.map_err(|e| Refusal::of(&e))?;
@@ -99,6 +110,7 @@ impl ApiServer {
         learner: Learner<'_>,
         address: &Target,
     ) -> Result<(), Refusal> {
+        self.fence()?;
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: Some(address.uid.to_string()),

@@ -14,6 +14,9 @@ pub enum Refusal {
     /// The API server says no, and will say so again until somebody changes something.
     #[error("the API server refuses: {0}")]
     Denied(String),
+    /// It was not asked: this replica may not write at this moment.
+    #[error("the work is another replica's")]
+    Fenced,
     /// No answer, or none that says what became of the request. It may have taken effect.
     #[error("no usable answer: {0}")]
     Unanswered(String),

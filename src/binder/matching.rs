@@ -167,8 +167,8 @@ pub enum Missing {
 /// The address that a missing family gets.
 ///
 /// `class` is the resolved class, `known` the claim's selection with every loss recorded. A known
-/// choice is made again while it can be had; then comes the lexicographically smallest free name. A
-/// pin allows that one address only. A family that was held before, or that the claim still holds a
+/// choice is made again while it can be had; then comes the lexicographically smallest free name (or,
+/// where replicas have got into each other's way, one of the smallest: [`Index::candidate`]). A pin allows that one address only. A family that was held before, or that the claim still holds a
 /// lost address of, gets nothing but a pinned address.
 ///
 /// # Errors
@@ -204,8 +204,7 @@ pub fn choose<'a>(
         return Ok(address);
     }
     index
-        .free(&class.name, family)
-        .find(|a| index.reserved_for(&a.name).is_none_or(|key| *key == claim.key))
+        .candidate(&class.name, family, &claim.key)
         .ok_or_else(|| Missing::NoneFree(class.name.clone()))
 }
 

@@ -221,6 +221,11 @@ impl ClaimView {
         self.id.carries(CLAIM_FINALIZER)
     }
 
+    /// Whether it is bound and stays: most of those have no work left.
+    pub fn is_settled(&self) -> bool {
+        self.phase == Some(ClaimPhase::Bound) && !self.id.deleting
+    }
+
     /// The finalizers with ours among them.
     pub fn finalizers_with_ours(&self) -> Vec<Name> {
         self.id.with(CLAIM_FINALIZER)

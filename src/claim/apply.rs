@@ -12,6 +12,7 @@ use crate::{
     },
     apiserver::{Part, Refusal},
     binder::{
+        index::{Pool, Race},
         plan::{ClaimPlan, ClaimStatus, ClaimStep, Target},
         view::{ClaimKey, Name},
     },
@@ -40,7 +41,11 @@ impl Controller {
         let mut versions =
             Versions { plan, claim: plan.version.clone(), addresses: BTreeMap::new() };
         for planned in &plan.steps {
+            let pool = self.pool(&planned.step);
             let written = self.write(&mut versions, &planned.step).await;
+            if let (Some(pool), Some(race)) = (pool, race(&written)) {
+                self.world.index().raced(&pool, race);
+            }
             tracing::debug!(step = planned.step.name(), refused = ?written.as_ref().err(), "wrote");
             match written {
                 Ok(()) => {}
@@ -63,6 +68,13 @@ impl Controller {
             self.count_bind(plan, &planned.step);
         }
         Ok(())
+    }
+
+    /// The class and family that a match is made in.
+    fn pool(&self, step: &ClaimStep) -> Option<Pool> {
+        let ClaimStep::Bind { address, family, .. } = step else { return None };
+        let index = self.world.index();
+        index.address(&address.name).known().map(|a| (a.class.clone(), *family))
     }
 
     async fn write(&self, versions: &mut Versions<'_>, step: &ClaimStep) -> Result<(), Refusal> {
@@ -149,6 +161,17 @@ impl Controller {
         if status.phase == ClaimPhase::Bound {
             let age = self.world.clock().now().wall.duration_since(plan.created);
             self.metrics.bound(age.try_into().unwrap_or_default());
+        }
+    }
+}
+
+/// What the answer to a match says about who else is matching.
+fn race(written: &Result<(), Refusal>) -> Option<Race> {
+    match written {
+        Ok(()) => Some(Race::Won),
+        Err(Refusal::Conflict) => Some(Race::Lost),
+        Err(Refusal::Absent | Refusal::Denied(_) | Refusal::Fenced | Refusal::Unanswered(_)) => {
+            None
         }
     }
 }

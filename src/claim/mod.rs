@@ -12,11 +12,12 @@ use std::sync::Arc;
 use tracing::{Span, field::Empty};
 
 use crate::{
-    apiserver::ApiServer,
+    apiserver::{ApiServer, Refusal},
     binder::view::ClaimKey,
     pass::{Ended, counted, failed},
     queue::{Job, Next},
     report::Reporter,
+    shard::Shard,
     telemetry::{Kind, Metrics, Outcome},
     world::{Learner, World},
 };
@@ -32,6 +33,8 @@ pub struct Controller {
     pub reporter: Reporter,
     /// Where it is counted.
     pub metrics: Arc<Metrics>,
+    /// Which claims are this replica's.
+    pub shard: Shard,
 }
 
 impl Controller {
@@ -52,6 +55,10 @@ impl Controller {
     }
 
     async fn look(&self, key: &ClaimKey) -> Ended {
+        let uid = self.world.index().claim(key).known().map(|claim| claim.id.uid.clone());
+        if uid.is_some_and(|uid| !self.shard.holds(&uid)) {
+            return self.leave(key);
+        }
         let plan = match self.observe(key).await {
             Ok(Some(plan)) => plan,
             Ok(None) => return (Outcome::Gone, Next::Settled),
@@ -61,7 +68,9 @@ impl Controller {
         span.record("uid", &*plan.uid);
         span.record("version", &*plan.version);
         let chosen: Vec<_> = plan.chosen().map(|(name, _)| name.clone()).collect();
-        let ended = self.apply(&plan).await;
+        // What was read took its time: the claim may have moved.
+        let ours = plan.steps.is_empty() || self.shard.holds(&plan.uid);
+        let ended = if ours { self.apply(&plan).await } else { Err(Refusal::Fenced) };
         let wakes = self.world.index().unreserve(key, chosen);
         self.world.wake(Learner::Watch, wakes);
         match ended {
@@ -70,7 +79,15 @@ impl Controller {
             }
             Ok(()) if plan.steps.is_empty() => (Outcome::Waiting, Next::Settled),
             Ok(()) => (Outcome::Written, Next::Settled),
+            Err(Refusal::Fenced) => self.leave(key),
             Err(refusal) => failed(&refusal),
         }
+    }
+
+    /// The claim is another replica's: it waits for nothing here.
+    fn leave(&self, key: &ClaimKey) -> Ended {
+        let wakes = self.world.index().left(key);
+        self.world.wake(Learner::Watch, wakes);
+        failed(&Refusal::Fenced)
     }
 }

@@ -33,6 +33,8 @@ pub enum Wake {
     Related,
     /// Something that it was waiting for may have come.
     Waited,
+    /// The work on it came to this replica.
+    Moved,
     /// A pass asked to look again at this time.
     Timer,
     /// A pass did not get through.
@@ -41,8 +43,15 @@ pub enum Wake {
 
 impl Wake {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 6] =
-        [Self::Listed, Self::Changed, Self::Related, Self::Waited, Self::Timer, Self::Retry];
+    pub const ALL: [Self; 7] = [
+        Self::Listed,
+        Self::Changed,
+        Self::Related,
+        Self::Waited,
+        Self::Moved,
+        Self::Timer,
+        Self::Retry,
+    ];
 
     /// The reason as logs and metrics spell it.
     pub fn as_str(self) -> &'static str {
@@ -51,6 +60,7 @@ impl Wake {
             Self::Changed => "changed",
             Self::Related => "related",
             Self::Waited => "waited",
+            Self::Moved => "moved",
             Self::Timer => "timer",
             Self::Retry => "retry",
         }

@@ -14,8 +14,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind
 
 use super::{
     host,
-    values::{Bind, between, filter, go_bool, identity, namespace},
+    values::{Bind, between, filter, go_bool, identity, namespace, release},
 };
+use crate::lease::Times;
 
 /// Binds IPAddressClaims to IPAddresses in a Kubernetes cluster.
 ///
@@ -138,6 +139,40 @@ pub struct Settings {
     #[arg(help_heading = "Process")]
     pub namespace: String,
 
+    /// What this installation is called: its Leases' names begin with it, and replicas of one
+    /// installation find each other by it (1 to 53 lower-case letters, digits and '-')
+    #[arg(long, env = "ADDRESS_CONTROLLER_RELEASE", value_name = "NAME")]
+    #[arg(default_value = "address-controller", value_parser = release)]
+    #[arg(help_heading = "Replicas")]
+    pub release: String,
+
+    /// How long another replica is taken for alive after its Lease was last seen to change, in whole
+    /// seconds (2s to 60s)
+    #[arg(long, env = "ADDRESS_CONTROLLER_LEASE_DURATION", value_name = "TIME")]
+    #[arg(default_value = "5s", value_parser = between("2s", "60s"))]
+    #[arg(help_heading = "Replicas")]
+    pub lease_duration: Duration,
+
+    /// How often this replica renews its Leases (100ms to 20s)
+    #[arg(long, env = "ADDRESS_CONTROLLER_LEASE_RENEW_PERIOD", value_name = "TIME")]
+    #[arg(default_value = "1s", value_parser = between("100ms", "20s"))]
+    #[arg(help_heading = "Replicas")]
+    pub lease_renew_period: Duration,
+
+    /// How long after it was last renewed this replica acts by a Lease; shorter than the duration
+    /// (1s to 50s)
+    #[arg(long, env = "ADDRESS_CONTROLLER_LEASE_RENEW_DEADLINE", value_name = "TIME")]
+    #[arg(default_value = "3500ms", value_parser = between("1s", "50s"))]
+    #[arg(help_heading = "Replicas")]
+    pub lease_renew_deadline: Duration,
+
+    /// How long one request about a Lease may take; it is tried again until the deadline (100ms to
+    /// 20s)
+    #[arg(long, env = "ADDRESS_CONTROLLER_LEASE_ATTEMPT_TIMEOUT", value_name = "TIME")]
+    #[arg(default_value = "1s", value_parser = between("100ms", "20s"))]
+    #[arg(help_heading = "Replicas")]
+    pub lease_attempt_timeout: Duration,
+
     /// How long running work may go on after the first signal to stop; a second signal ends the
     /// process at once (1s to 10m)
     #[arg(long, env = "ADDRESS_CONTROLLER_SHUTDOWN_BUDGET", value_name = "TIME")]
@@ -192,6 +227,16 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The lengths of time that Leases go by.
+    pub fn lease_times(&self) -> Times {
+        Times {
+            duration: self.lease_duration,
+            period: self.lease_renew_period,
+            deadline: self.lease_renew_deadline,
+            attempt: self.lease_attempt_timeout,
+        }
+    }
+
     /// Checks the settings against each other.
     fn check(&self) -> Result<(), String> {
         if self.queue_backoff_base > self.queue_backoff_max {
@@ -201,6 +246,7 @@ impl Settings {
                 self.queue_backoff_base, self.queue_backoff_max
             ));
         }
+        self.lease_times().check()?;
         if self.metrics_bind_address != self.health_probe_bind_address
             && self.metrics_bind_address.overlaps(&self.health_probe_bind_address)
         {
@@ -262,6 +308,7 @@ mod tests {
         assert_eq!(of.shutdown_budget, Duration::from_secs(20));
         assert_eq!(of.watch_timeout, Duration::from_secs(45));
         assert_eq!(of.log, "info");
+        assert_eq!(of.lease_times(), Times::default());
         assert!(!of.identity.is_empty());
         assert!(!of.namespace.is_empty());
     }
@@ -283,6 +330,8 @@ mod tests {
             ("--log-format", "xml", "json"),
             ("--identity", "two words", "letters"),
             ("--namespace", "Default", "lower-case"),
+            ("--release", "My_Release", "lower-case"),
+            ("--lease-duration", "1s", "2s to 60s"),
         ] {
             let message = refused(&[&format!("{flag}={value}")]);
             for part in [flag, value, right] {
@@ -295,6 +344,8 @@ mod tests {
     fn settings_that_contradict_each_other_are_refused() {
         let message = refused(&["--queue-backoff-base=5s", "--queue-backoff-max=2s"]);
         assert!(message.contains("--queue-backoff-base (5s)"), "{message}");
+        let message = refused(&["--lease-duration=3s"]);
+        assert!(message.contains("--lease-renew-deadline (3.5s)"), "{message}");
         let message =
             refused(&["--metrics-bind-address=:8081", "--health-probe-bind-address=0.0.0.0:8081"]);
         assert!(message.contains("same port"), "{message}");

@@ -20,23 +20,47 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// the watch 5 s after it; the socket goes later, so that it is kube who notices and starts anew.
 const READ_MARGIN: Duration = Duration::from_secs(15);
 
-/// A client that behaves as the settings say. Nothing is connected yet.
+/// A list of everything is large, and may wait for its turn on the server.
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The clients of a process.
+#[derive(Clone)]
+pub struct Clients {
+    /// For everything but Leases.
+    pub work: Client,
+    /// For Leases: of its own, so that a renewal never stands in line behind work, and impatient.
+    pub leases: Client,
+}
+
+impl Clients {
+    /// One client for both; for tests.
+    pub fn same(client: Client) -> Self {
+        Self { work: client.clone(), leases: client }
+    }
+}
+
+/// Clients that behave as the settings say. Nothing is connected yet.
 ///
 /// # Errors
 /// There is no usable configuration; the message says what was tried.
-pub async fn build(settings: &Settings) -> anyhow::Result<Client> {
+pub async fn build(settings: &Settings) -> anyhow::Result<Clients> {
     let mut config = configuration(settings).await?;
     configure(&mut config, settings)?;
     if config.accept_invalid_certs {
         tracing::warn!("the kubeconfig says not to check the API server's certificate");
     }
+    let builder = |config: Config| {
+        ClientBuilder::try_from(config)
+            .context("the configuration of the API server's client is not usable")
+    };
     // The limit is outermost: what waits for its turn is not yet being timed.
-    let client = ClientBuilder::try_from(config)
-        .context("the configuration of the API server's client is not usable")?
-        .with_layer(&Patience::layer(settings.request_timeout))
+    let work = builder(config.clone())?
+        .with_layer(&Patience::layer(settings.request_timeout, LIST_TIMEOUT))
         .with_layer(&ConcurrencyLimitLayer::new(usize::from(settings.max_requests_in_flight)))
         .build();
-    Ok(client)
+    let attempt = settings.lease_attempt_timeout;
+    let leases = builder(config)?.with_layer(&Patience::layer(attempt, attempt)).build();
+    Ok(Clients { work, leases })
 }
 
 /// The kubeconfig that was named, else whatever kube finds.

@@ -12,7 +12,7 @@ pub mod args;
 pub mod client;
 pub mod debug;
 pub mod health;
-mod host;
+pub mod host;
 mod panics;
 mod patience;
 pub mod preflight;
@@ -24,6 +24,7 @@ mod values;
 
 pub use self::{
     args::{Cli, Command, LogFormat, Settings},
+    client::Clients,
     debug::Debug,
     health::{Health, HealthPart},
     patience::Unanswered,
@@ -43,6 +44,8 @@ pub struct Context {
     pub settings: Arc<Settings>,
     /// The API server.
     pub client: Client,
+    /// The same, for Leases.
+    pub leases: Client,
     /// Where things are counted.
     pub metrics: Arc<Metrics>,
     /// Where things are said to users.
@@ -86,11 +89,11 @@ pub fn run(settings: Settings, controllers: impl FnOnce(Context) -> Vec<Task>) -
 
 async fn start(settings: Settings, controllers: impl FnOnce(Context) -> Vec<Task>) -> u8 {
     let made = match shutdown::signals() {
-        Ok(signals) => client::build(&settings).await.map(|client| (signals, client)),
+        Ok(signals) => client::build(&settings).await.map(|clients| (signals, clients)),
         Err(error) => Err(error.into()),
     };
     let ending = match made {
-        Ok((signals, client)) => serve(settings, client, signals, controllers).await,
+        Ok((signals, clients)) => serve(settings, clients, signals, controllers).await,
         Err(error) => Err(error),
     };
     ending.map_or_else(
@@ -102,7 +105,7 @@ async fn start(settings: Settings, controllers: impl FnOnce(Context) -> Vec<Task
     )
 }
 
-/// Runs the controllers against the API server behind `client` until `signals` says to stop.
+/// Runs the controllers against the API server behind `clients` until `signals` says to stop.
 ///
 /// This is [`run`] with its surroundings handed in: it installs no log, no signal handler and no
 /// panic hook, and ends no process.
@@ -111,16 +114,18 @@ async fn start(settings: Settings, controllers: impl FnOnce(Context) -> Vec<Task
 /// It could not start: an address cannot be listened on.
 pub async fn serve(
     settings: Settings,
-    client: Client,
+    clients: Clients,
     signals: impl Stream<Item = Signal> + Unpin,
     controllers: impl FnOnce(Context) -> Vec<Task>,
 ) -> anyhow::Result<Ending> {
     let (health, debug, metrics) = (Health::new(), Debug::default(), Arc::new(Metrics::new()));
     let mut process = Process::new(health.clone(), signals, settings.shutdown_budget);
-    let (events, publisher) = Events::new(client.clone(), &settings.identity, Arc::clone(&metrics));
+    let (events, publisher) =
+        Events::new(clients.work.clone(), &settings.identity, Arc::clone(&metrics));
     let context = Context {
         settings: Arc::new(settings),
-        client,
+        client: clients.work,
+        leases: clients.leases,
         metrics,
         events,
         health,

@@ -14,9 +14,6 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service};
 
-/// A list of everything is large, and may wait for its turn on the server.
-const LIST_TIMEOUT: Duration = Duration::from_mins(1);
-
 /// No answer came in time. Whether the request was carried out is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no answer within {0:?}")]
@@ -52,12 +49,13 @@ impl Ask {
 pub struct Patience<S> {
     inner: S,
     short: Duration,
+    list: Duration,
 }
 
 impl Patience<()> {
-    /// Makes services patient for so long.
-    pub fn layer<S>(short: Duration) -> impl Layer<S, Service = Patience<S>> {
-        tower::layer::layer_fn(move |inner| Patience { inner, short })
+    /// Makes services patient for so long, and for a list at least for `list`.
+    pub fn layer<S>(short: Duration, list: Duration) -> impl Layer<S, Service = Patience<S>> {
+        tower::layer::layer_fn(move |inner| Patience { inner, short, list: list.max(short) })
     }
 }
 
@@ -81,7 +79,7 @@ where
         let answer = self.inner.call(request).map_ok(|r| r.map(axum::body::Body::new));
         match ask {
             Ask::Watch => within(self.short, answer).boxed(),
-            Ask::List => within(LIST_TIMEOUT.max(self.short), answer.and_then(whole)).boxed(),
+            Ask::List => within(self.list, answer.and_then(whole)).boxed(),
             Ask::Short => within(self.short, answer.and_then(whole)).boxed(),
         }
     }
@@ -112,6 +110,7 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_secs(15);
+    const LIST: Duration = Duration::from_mins(1);
 
     fn request(method: Method, path: &str) -> Request<Body> {
         Request::builder().method(method).uri(path).body(Body::empty()).expect("a request")
@@ -128,7 +127,7 @@ mod tests {
         let service = service_fn(move |_| async move {
             if silent { pending().await } else { Ok(Response::new(stalled())) }
         });
-        let answer = Patience::layer(SHORT).layer(service).oneshot(request).await;
+        let answer = Patience::layer(SHORT, LIST).layer(service).oneshot(request).await;
         let took = start.elapsed();
         answer.map(|_| took).map_err(|e| (e.to_string(), took))
     }
@@ -139,8 +138,8 @@ mod tests {
             for (method, path, patience) in [
                 (Method::PATCH, "/apis/x/v1/ipaddresses/a1", SHORT),
                 (Method::GET, "/apis/x/v1/ipaddresses/watch", SHORT),
-                (Method::GET, "/apis/x/v1/ipaddresses?limit=500", LIST_TIMEOUT),
-                (Method::GET, "/apis/x/v1/ipaddresses?resourceVersionMatch=Exact", LIST_TIMEOUT),
+                (Method::GET, "/apis/x/v1/ipaddresses?limit=500", LIST),
+                (Method::GET, "/apis/x/v1/ipaddresses?resourceVersionMatch=Exact", LIST),
                 (Method::DELETE, "/apis/x/v1/ipaddresses?limit=500", SHORT),
             ] {
                 let (error, took) = took(request(method, path), silent).await.expect_err(path);

@@ -61,7 +61,8 @@ async fn controllers_start_when_the_way_is_clear_and_end_before_what_they_rely_o
             Ok(())
         })]
     };
-    let ending = serve(settings(), client, signals, controllers).await.expect("it starts");
+    let ending =
+        serve(settings(), Clients::same(client), signals, controllers).await.expect("it starts");
     assert_eq!(ending, Ending::Stopped);
     assert_eq!(record.lock().last().map(|a| a.body["note"].clone()), Some("the last words".into()));
 }
@@ -77,7 +78,8 @@ async fn a_signal_ends_the_wait_for_the_api_server() {
         }
         signal.unbounded_send(Signal::Interrupt).expect("sent");
     };
-    let serve = serve(settings(), client, signals, |_| panic!("the way is not clear"));
+    let serve =
+        serve(settings(), Clients::same(client), signals, |_| panic!("the way is not clear"));
     let (ending, ()) = tokio::join!(serve, tell);
     assert_eq!(ending.expect("it starts"), Ending::Stopped);
 }
@@ -86,7 +88,7 @@ async fn a_signal_ends_the_wait_for_the_api_server() {
 async fn a_controller_that_dies_ends_the_process() {
     let (client, _) = fake_api::client(healthy);
     let (_signal, signals) = unbounded();
-    let ending = serve(settings(), client, signals, |_| {
+    let ending = serve(settings(), Clients::same(client), signals, |_| {
         let dies = async { Err(anyhow::anyhow!("IPAddressClaim t1/web: half a state")) };
         vec![Task::new("addresses", pending()), Task::new("claims", dies)]
     });
@@ -100,7 +102,7 @@ async fn a_controller_that_dies_ends_the_process() {
 async fn without_controllers_it_waits_to_be_told_to_stop() {
     let (client, _) = fake_api::client(healthy);
     let (signal, signals) = unbounded();
-    let ending = serve(settings(), client, signals, move |_| {
+    let ending = serve(settings(), Clients::same(client), signals, move |_| {
         signal.unbounded_send(Signal::Terminate).expect("sent");
         Vec::new()
     });

@@ -119,6 +119,13 @@ pub fn identity(text: &str) -> Result<String, String> {
     }
 }
 
+/// A release's name, as helm limits it.
+pub fn release(text: &str) -> Result<String, String> {
+    namespace(text).ok().filter(|text| text.len() <= 53).ok_or_else(|| {
+        "write 1 to 53 lower-case letters, digits or '-', with no '-' at either end".to_owned()
+    })
+}
+
 /// A namespace's name.
 pub fn namespace(text: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

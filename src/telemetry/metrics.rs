@@ -19,7 +19,7 @@ use self::families::{
 };
 pub use self::families::{Described, Type, describe};
 use self::scrape::Scraped;
-use super::{Census, EventResult, Kind, Outcome, Problem, Status, Verb};
+use super::{Census, EventResult, Kind, Outcome, Problem, Replicas, Status, Verb};
 
 /// The media type of [`Metrics::encode`]'s text.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -159,6 +159,11 @@ impl Metrics {
     /// Says where the counts of claims and addresses are read when metrics are read.
     pub fn census_from(&self, census: impl Fn() -> Census + Send + Sync + 'static) {
         self.scraped.census_from(Box::new(census));
+    }
+
+    /// Says where this replica's place among the others is read when metrics are read.
+    pub fn replicas_from(&self, replicas: impl Fn() -> Replicas + Send + Sync + 'static) {
+        self.scraped.replicas_from(Box::new(replicas));
     }
 
     /// Everything, in Prometheus' text format.

@@ -13,6 +13,7 @@ pub mod logs;
 pub mod memory;
 pub mod metrics;
 pub mod outcome;
+mod replicas;
 
 pub use census::Census;
 pub use events::{Events, Note, NoteType, Publisher};
@@ -20,3 +21,4 @@ pub use labels::{EventResult, Kind, Problem, Status, Verb};
 pub use memory::Memory;
 pub use metrics::Metrics;
 pub use outcome::Outcome;
+pub use replicas::Replicas;

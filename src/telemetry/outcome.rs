@@ -19,6 +19,8 @@ labels! {
         Refused = "refused",
         /// The object is no more.
         Gone = "gone",
+        /// The work on it is another replica's, or not this one's any more.
+        Elsewhere = "elsewhere",
     }
 }
 

@@ -15,6 +15,7 @@ pub mod problem;
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -80,19 +81,23 @@ pub struct Gone {
 }
 
 /// How a kind is listed and watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How long one watch request lasts, in seconds; from 30 to 60, which the caller checks. A
     /// connection that passes nothing is noticed 5 s after it.
     pub timeout_seconds: u32,
     /// How many objects a page of a list has at most.
     pub page_size: u32,
+    /// Selects objects by their labels; all of them without it.
+    pub labels: Option<String>,
+    /// No pause between two attempts is longer.
+    pub longest_pause: Duration,
 }
 
 impl Default for Settings {
-    /// 45 s, and 500 objects a page.
+    /// 45 s, 500 objects a page, all of them, and [`MAX_PAUSE`].
     fn default() -> Self {
-        Self { timeout_seconds: 45, page_size: 500 }
+        Self { timeout_seconds: 45, page_size: 500, labels: None, longest_pause: MAX_PAUSE }
     }
 }
 
@@ -105,17 +110,18 @@ pub enum Standing {
     Failed(Problem),
 }
 
-/// Lists and watches all objects of a kind until `stop`, telling `sink` what there is and what
+/// Lists and watches the objects that `api` reaches until `stop`, telling `sink` what there is and what
 /// changes, and `standing` how it fares: each attempt that failed, repeated ones included, and each
 /// watch that begins.
 ///
 /// A problem is logged once until the stream goes on. While one lasts, it is told of at least
-/// every [`MAX_PAUSE`] and the time that a request takes.
+/// every [`Settings::longest_pause`] and the time that a request takes.
 ///
 /// The client should have a read time-out a little longer than a watch: the watch time-out
 /// sees a dead connection only once the API server has begun to answer.
 pub async fn run<K>(
     client: Client,
+    api: impl FnOnce(Client) -> Api<Guarded<K>>,
     settings: Settings,
     stop: CancellationToken,
     mut sink: impl FnMut(Change<K>) + Send,
@@ -124,8 +130,8 @@ pub async fn run<K>(
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let begun = Arc::new(Notify::new());
-    let api = Api::all(begin::heard(client, &begun));
-    let mut stream = open(&api, settings);
+    let api = api(begin::heard(client, &begun));
+    let mut stream = open(&api, &settings);
     let mut pace = Pace::new(Instant::now());
     let mut news = News::default();
     loop {
@@ -158,9 +164,10 @@ pub async fn run<K>(
                 }
                 tell(&K::plural(&()), problem, &words(&error), &mut news);
                 if needs_list(&error) {
-                    stream = open(&api, settings);
+                    stream = open(&api, &settings);
                 }
                 let pause = pace.failed(Instant::now(), fastrand::f64());
+                let pause = pause.min(settings.longest_pause);
                 stop.run_until_cancelled(sleep(pause)).await;
             }
         }
@@ -169,12 +176,13 @@ pub async fn run<K>(
 
 type Events<K> = Pin<Box<dyn Stream<Item = watcher::Result<Event<Guarded<K>>>> + Send>>;
 
-fn open<K>(api: &Api<Guarded<K>>, settings: Settings) -> Events<K>
+fn open<K>(api: &Api<Guarded<K>>, settings: &Settings) -> Events<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let config =
+    let mut config =
         watcher::Config::default().timeout(settings.timeout_seconds).page_size(settings.page_size);
+    config.label_selector.clone_from(&settings.labels);
     watcher(api.clone(), config).boxed()
 }
 

@@ -42,7 +42,8 @@ impl Bench {
             }
         };
         let client = fake.client();
-        let task = tokio::spawn(run(client, Settings::default(), stop.clone(), sink, count));
+        let task =
+            tokio::spawn(run(client, Api::all, Settings::default(), stop.clone(), sink, count));
         Self { fake, changes, problems, standing, stop, task }
     }
 

@@ -7,18 +7,24 @@
 //! caller brings.
 
 mod changes;
+pub mod crowding;
 mod shelf;
 mod waiters;
 
-use std::{collections::BTreeSet, net::IpAddr, time::Duration};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
-pub use self::shelf::{Gone, Seen, Strange};
 use self::{
+    crowding::Crowding,
     shelf::{Item, Shelf, Stored},
-    waiters::{Pool, Waiters},
+    waiters::Waiters,
+};
+pub use self::{
+    crowding::Race,
+    shelf::{Gone, Seen, Strange},
+    waiters::Pool,
 };
 use super::{
     plan::Waiting,
@@ -66,6 +72,7 @@ pub struct Index {
     waiters: Waiters,
     reserved: FxHashMap<Name, ClaimKey>,
     reservations: FxHashMap<Name, Reservation>,
+    crowding: Crowding,
 }
 
 /// An address that names a claim without a uid.
@@ -127,6 +134,28 @@ impl Index {
             .into_iter()
             .flatten()
             .filter_map(|name| self.addresses.get(name).known())
+    }
+
+    /// The free address that a claim may go for: the first by name that no other claim here goes for.
+    /// Where other replicas have lately been faster, one of the first several: see [`crowding`].
+    pub fn candidate(
+        &self,
+        class: &Name,
+        family: IpFamily,
+        claim: &ClaimKey,
+    ) -> Option<&AddressView> {
+        let open = |a: &&AddressView| self.reserved_for(&a.name).is_none_or(|key| key == claim);
+        self.crowding.pick(&(class.clone(), family), self.free(class, family).filter(open))
+    }
+
+    /// The other replicas that match too, by the names that members go by.
+    pub fn set_members(&mut self, me: &str, members: &[Arc<str>]) {
+        self.crowding.set_members(me, members);
+    }
+
+    /// A match of this address was written, or was refused because another was faster.
+    pub fn raced(&mut self, pool: &Pool, race: Race) {
+        self.crowding.raced(pool, race);
     }
 
     /// The claim that an address is being bound to at this moment.
@@ -203,6 +232,13 @@ impl Index {
             self.reserved.insert(name, claim.clone());
         }
         let called = self.waiters.settle(claim, created, waiting);
+        self.pass_on(called)
+    }
+
+    /// A claim is another replica's now: it waits for nothing here, and what it was called for is
+    /// offered to the next.
+    pub fn left(&mut self, claim: &ClaimKey) -> Wakes {
+        let called = self.waiters.settle(claim, Timestamp::UNIX_EPOCH, Vec::new());
         self.pass_on(called)
     }
 

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A class and family, within which every free address is as good as the other.
-pub(super) type Pool = (Name, IpFamily);
+pub type Pool = (Name, IpFamily);
 
 /// In line for any address of a pool: the oldest claim first.
 type Place = (Timestamp, ClaimKey);

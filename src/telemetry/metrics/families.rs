@@ -118,6 +118,15 @@ const FAMILIES: &[Entry] = &[
         "Addresses, by phase and class; no class: none that exists",
         &["phase", "class"],
     ),
+    Entry("leading", Type::Gauge, "1 on the replica that leads, else 0", &[]),
+    Entry("members", Type::Gauge, "Replicas that this one takes for alive, itself included", &[]),
+    Entry("buckets_held", Type::Gauge, "Buckets of claims that are this replica's, of 256", &[]),
+    Entry(
+        "lease_left_seconds",
+        Type::Gauge,
+        "How long this replica may still act by its Lease; 0: not at all",
+        &["lease"],
+    ),
 ];
 
 /// Every family that there is, in the order in which they are exposed.

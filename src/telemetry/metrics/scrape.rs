@@ -5,24 +5,26 @@ use std::{fmt, sync::Arc};
 use parking_lot::RwLock;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric},
+    encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeMetric},
     metrics::{MetricType, gauge::ConstGauge},
     registry::Registry,
 };
 
 use super::{
-    super::{Census, Kind},
+    super::{Census, Kind, Replicas},
     as_gauge,
     families::{PREFIX, help},
 };
 
 type Depth = Box<dyn Fn() -> usize + Send + Sync>;
 type TakeCensus = Box<dyn Fn() -> Census + Send + Sync>;
+type TakeReplicas = Box<dyn Fn() -> Replicas + Send + Sync>;
 
 #[derive(Default)]
 struct Sources {
     depths: Vec<(Kind, Depth)>,
     census: Option<TakeCensus>,
+    replicas: Option<TakeReplicas>,
 }
 
 /// Where the numbers come from, once somebody has said so.
@@ -44,6 +46,10 @@ impl Scraped {
 
     pub(super) fn census_from(&self, census: TakeCensus) {
         self.0.write().census = Some(census);
+    }
+
+    pub(super) fn replicas_from(&self, replicas: TakeReplicas) {
+        self.0.write().replicas = Some(replicas);
     }
 }
 
@@ -67,15 +73,27 @@ impl Collector for Scraped {
             });
             gauges(&mut encoder, name, rows)?;
         }
+        if let Some(replicas) = sources.replicas.as_ref().map(|take| take()) {
+            encode_replicas(&mut encoder, &replicas)?;
+        }
         Ok(())
     }
 }
 
+fn encode_replicas(encoder: &mut DescriptorEncoder<'_>, replicas: &Replicas) -> fmt::Result {
+    gauges(encoder, "leading", [([], i64::from(replicas.leads))])?;
+    gauges(encoder, "members", [([], as_gauge(replicas.members))])?;
+    gauges(encoder, "buckets_held", [([], as_gauge(replicas.buckets))])?;
+    let left = [("member", replicas.member_left), ("leader", replicas.leader_left)];
+    let left = left.map(|(lease, left)| ([("lease", lease)], left.as_secs_f64()));
+    gauges(encoder, "lease_left_seconds", left)
+}
+
 /// Writes a family of gauges.
-fn gauges<'a, const N: usize>(
+fn gauges<'a, const N: usize, V: EncodeGaugeValue>(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
-    rows: impl IntoIterator<Item = ([(&'a str, &'a str); N], i64)>,
+    rows: impl IntoIterator<Item = ([(&'a str, &'a str); N], V)>,
 ) -> fmt::Result {
     let name = format!("{PREFIX}{name}");
     // The registry ends a help text with a full stop; a collector has to do so itself.

@@ -5,10 +5,10 @@ use super::{source::Source, tested::is_test_file};
 /// The rooms below `src`, from the ground up. A room knows its own floor and those below.
 const FLOORS: &[&[&str]] = &[
     &["api"],
-    &["rights"],
-    &["binder", "lease"],
+    &["rights", "rendezvous"],
+    &["binder"],
     &["clock", "queue", "telemetry"],
-    &["watch"],
+    &["watch", "lease"],
     &["world"],
     &["apiserver", "report"],
     &["pass"],
@@ -21,7 +21,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// The rooms where the same facts always give the same answer.
-const PURE: &[&str] = &["api", "binder"];
+const PURE: &[&str] = &["api", "binder", "rendezvous"];
 
 /// Names that a pure room does not contain.
 const IMPURE: &[&str] = &[

@@ -1,15 +1,19 @@
 //! The controllers and their watches, as the tasks of a process.
 
+mod replica;
+
 use std::{fmt::Debug, future::Future, sync::Arc};
 
 use anyhow::anyhow;
-use kube::Resource;
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 
+use self::replica::Replica;
 use crate::{
     address,
     api::{AddressPhase, ClaimPhase, IPAddress, IPAddressClaim, IPAddressClass},
-    apiserver::ApiServer,
+    apiserver::{ApiServer, Fence},
     binder::index::{Index, IndexedKind},
     claim,
     clock::Clock,
@@ -24,7 +28,8 @@ use crate::{
 /// How many objects a page of a list has.
 const PAGE_SIZE: u32 = 500;
 
-/// The tasks of one replica that holds every claim and every address.
+/// The tasks of one replica: one of several that share the work by their Leases, or one that does all
+/// of it.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "the process hands it over, as to any controller"
@@ -38,23 +43,29 @@ pub fn tasks(context: Context) -> Vec<Task> {
     };
     let world = Arc::new(World::new(Config { backoff }, Clock::system()));
     measure(&context.metrics, &world);
-    let api =
-        ApiServer::new(context.client.clone(), Arc::clone(&world), Arc::clone(&context.metrics));
+    let replica = Replica::new(&context);
+    let (shard, leadership) = (replica.shard.clone(), replica.leadership.clone());
+    let api = |fence: Fence| {
+        let (world, metrics) = (Arc::clone(&world), Arc::clone(&context.metrics));
+        ApiServer::new(context.client.clone(), world, metrics, fence)
+    };
     let reporter = Reporter::new(Arc::clone(&world), context.events.clone());
     let claims = Arc::new(claim::Controller {
         world: Arc::clone(&world),
-        api: api.clone(),
+        api: api(Arc::new(move || shard.may_write())),
         reporter: reporter.clone(),
         metrics: Arc::clone(&context.metrics),
+        shard: replica.shard.clone(),
     });
     let addresses = Arc::new(address::Controller {
         world: Arc::clone(&world),
-        api,
+        api: api(Arc::new(move || leadership.leads())),
         reporter,
         metrics: Arc::clone(&context.metrics),
+        leadership: replica.leadership.clone(),
         grace: settings.reservation_grace,
     });
-    vec![
+    let mut tasks = vec![
         watching(
             &context,
             Kind::Class,
@@ -73,18 +84,20 @@ pub fn tasks(context: Context) -> Vec<Task> {
             &world,
             World::claim_changed as fn(&World, Change<IPAddressClaim>),
         ),
-        passes("claims", &context, &world, {
+        passes("claims", &context, &world, replica.claims_done.clone(), {
             let concurrency = usize::from(settings.claim_concurrency);
             let queue = world.claims().clone();
             queue::run(queue, concurrency, move |job| Arc::clone(&claims).pass(job))
         }),
-        passes("addresses", &context, &world, {
+        passes("addresses", &context, &world, replica.addresses_done.clone(), {
             let concurrency = usize::from(settings.address_concurrency);
             let queue = world.addresses().clone();
             queue::run(queue, concurrency, move |job| Arc::clone(&addresses).pass(job))
         }),
-        lifecycle(&context, world),
-    ]
+        lifecycle(&context, Arc::clone(&world)),
+    ];
+    tasks.extend(replica.tasks(&context, &world));
+    tasks
 }
 
 /// One kind's watch into the world.
@@ -105,6 +118,7 @@ where
         // Checked when the settings were read: at most 60.
         timeout_seconds: u32::try_from(timeout).unwrap_or(60),
         page_size: PAGE_SIZE,
+        ..watch::Settings::default()
     };
     Task::new(format!("watch of {}", K::plural(&())), async move {
         let told = Arc::clone(&metrics);
@@ -126,7 +140,7 @@ where
                 }
             }
         };
-        watch::run(client, settings, stop, sink, standing).await;
+        watch::run(client, Api::all, settings, stop, sink, standing).await;
         Ok(())
     })
 }
@@ -148,19 +162,25 @@ fn indexed(kind: Kind) -> IndexedKind {
     }
 }
 
-/// The passes of one kind, once everything is known that they may decide on.
+/// The passes of one kind, once everything is known that they may decide on. `done` is cancelled when
+/// the last of them has ended.
 fn passes(
     kind: &'static str,
     context: &Context,
     world: &Arc<World>,
+    done: CancellationToken,
     run: impl Future<Output = Result<(), Panicked>> + Send + 'static,
 ) -> Task {
     let (world, stop) = (Arc::clone(world), context.stop.clone());
     Task::new(format!("passes over {kind}"), async move {
-        match stop.run_until_cancelled(world.complete()).await {
+        let ended = match stop.run_until_cancelled(world.complete()).await {
             Some(()) => run.await.map_err(|panicked| anyhow!(panicked)),
             None => Ok(()),
+        };
+        if ended.is_ok() {
+            done.cancel();
         }
+        ended
     })
 }
 
