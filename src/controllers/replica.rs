@@ -83,12 +83,12 @@ impl Replica {
         led: CancellationToken,
     ) -> Task {
         let done = self.addresses_done.clone();
-        let lead =
+        let leading =
             leader::lead(Arc::clone(roster), self.leadership.clone(), Arc::clone(world), done);
         let (world, stop) = (Arc::clone(world), context.stop.clone());
         Task::new("leadership", async move {
             if stop.run_until_cancelled(world.complete()).await.is_some() {
-                lead.await;
+                leading.await;
             }
             led.cancel();
             Ok(())

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Roster, Shard, buckets::BUCKETS};
-use crate::leader::Leadership;
+use crate::{leader::Leadership, lease::Roll};
 
 /// The members as seen, with their buckets; the leader; how old each Lease is; what is left of one's
 /// own time. As JSON.
@@ -24,7 +24,7 @@ pub fn page(roster: Option<&Roster>, shard: &Shard, leadership: &Leadership) -> 
                 "memberSecondsLeft": roster.member.left().as_secs_f64(),
                 "leaderSecondsLeft": roster.leader.left().as_secs_f64(),
                 "leases": leases(roster),
-                "blind": roster.see(|roll, now| roll.is_blind(now)),
+                "blind": roster.see(Roll::is_blind),
             })
         }
         _ => json!({ "alone": true, "leads": true, "buckets": BUCKETS }),

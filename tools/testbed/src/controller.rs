@@ -148,6 +148,17 @@ impl Controller {
         Ok(text)
     }
 
+    /// A page under `/debug`, such as `shard`, which must be JSON.
+    ///
+    /// # Errors
+    /// When nobody answers, or not with such a page.
+    pub async fn debug(&self, page: &str) -> Result<serde_json::Value> {
+        let url = format!("http://127.0.0.1:{}/debug/{page}", self.metrics);
+        let (status, text) = http::get(&url).await?;
+        anyhow::ensure!(status == 200, "/debug/{page} answers {status}: {text}");
+        Ok(serde_json::from_str(&text)?)
+    }
+
     /// The sum of the samples of one metric whose labels contain all of `labels` (as in `kind="IPAddress"`).
     /// Nothing when there is no such sample.
     ///
@@ -170,6 +181,11 @@ impl Controller {
         self.process.signal(Signal::Term);
         let ended = self.process.wait(bound);
         ended.with_context(|| format!("the controller runs on, {bound:?} after SIGTERM"))
+    }
+
+    /// Sends SIGTERM and waits for nothing.
+    pub fn ask_to_stop(&self) {
+        self.process.signal(Signal::Term);
     }
 
     /// Ends the controller at once, as a crash does, and waits until it is gone.

@@ -1,0 +1,7 @@
+//! Several replicas at once on a real API server, and what becomes of their work when they end, stand
+//! still, or are cut off. All tests here share one control plane, each alone in it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod fleet;
+mod takeover;
