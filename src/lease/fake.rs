@@ -65,13 +65,16 @@ impl FakeLeases {
         self.get(name)?.holder().map(str::to_owned)
     }
 
+    /// Every Lease that there is, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<Record> {
+        let names: Vec<_> = self.0.lock().leases.keys().cloned().collect();
+        names.iter().filter_map(|name| self.get(name)).collect()
+    }
+
     /// Somebody else writes, unconditionally.
-    pub(crate) fn put(&self, name: &str, spec: Value, annotations: Value) -> Record {
-        self.0.lock().store(json!({
-            "metadata": { "name": name, "uid": format!("uid-of-{name}"), "annotations": annotations },
-            "spec": spec,
-        }));
-        self.get(name).unwrap()
+    pub(crate) fn put(&self, name: &str, spec: &Value) {
+        let uid = format!("uid-of-{name}");
+        self.0.lock().store(json!({ "metadata": { "name": name, "uid": uid }, "spec": spec }));
     }
 
     pub(crate) fn delete(&self, name: &str) {
@@ -149,7 +152,7 @@ fn status(code: u16) -> (u16, Value) {
 }
 
 /// A Lease as somebody wrote it.
-pub(crate) fn lease(name: &str, version: u64, spec: Value) -> Record {
+pub(crate) fn lease(name: &str, version: u64, spec: &Value) -> Record {
     let object: LeaseObject = serde_json::from_value(json!({
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

@@ -34,7 +34,7 @@ fn spec(record: &LeaseObject) -> &Value {
 }
 
 fn held(name: &str, version: u64, holder: &str) -> Record {
-    lease(name, version, json!({ "holderIdentity": holder, "leaseDurationSeconds": 5 }))
+    lease(name, version, &json!({ "holderIdentity": holder, "leaseDurationSeconds": 5 }))
 }
 
 /// Null, absent, empty and wrong are all nobody.
@@ -45,7 +45,7 @@ fn held(name: &str, version: u64, holder: &str) -> Record {
 #[case(json!(null))]
 #[case(json!("text"))]
 fn a_lease_of_nobody(#[case] spec: Value) {
-    let record = lease("l", 1, spec);
+    let record = lease("l", 1, &spec);
     assert_eq!((record.holder(), record.duration()), (None, None));
     // And it can be taken like any other.
     let taken = terms("me").replace(&record, Timestamp::UNIX_EPOCH);
@@ -58,7 +58,7 @@ fn a_take_over_and_a_renewal_as_client_go_writes_them() {
     let other = lease(
         "l",
         7,
-        json!({
+        &json!({
             "holderIdentity": "other", "leaseDurationSeconds": 15, "leaseTransitions": 3,
             "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
             "strategy": "OldestEmulationVersion", "future": { "deep": [1, null] },
@@ -250,8 +250,8 @@ fn a_silent_holder_is_read_and_then_dead() {
 /// The duration that is written in a Lease counts, where there is one.
 #[test]
 fn a_lease_says_how_long_it_counts() {
-    let long = lease("a", 1, json!({ "holderIdentity": "x", "leaseDurationSeconds": 30 }));
-    let none = lease("b", 1, json!({ "holderIdentity": "x" }));
+    let long = lease("a", 1, &json!({ "holderIdentity": "x", "leaseDurationSeconds": 30 }));
+    let none = lease("b", 1, &json!({ "holderIdentity": "x" }));
     let roll = roll(&[long, none]);
     assert_eq!(roll.suspects(secs(105)).len(), 1);
     assert_eq!(roll.suspects(secs(130)).len(), 2);

@@ -6,10 +6,7 @@ use std::{
 };
 
 use address_controller::{
-    api::{
-        IPAddressClaim,
-        well_known::GROUP,
-    },
+    api::{IPAddressClaim, well_known::GROUP},
     binder::invariants::Actor,
     shard::buckets::{Table, bucket},
 };
@@ -66,9 +63,9 @@ impl Replica {
         self.controller = None;
     }
 
-    /// Tells it to stop; waits until it has.
-    pub(crate) fn terminate(&mut self) {
-        let status = self.controller_mut().sigterm(PATIENCE).unwrap();
+    /// Waits until it has stopped, as it was asked to.
+    pub(crate) fn join(&mut self) {
+        let status = self.controller_mut().wait(PATIENCE).unwrap();
         assert!(status.success(), "{status}: {}", self.controller().log());
         self.controller = None;
     }
@@ -136,7 +133,7 @@ impl Fleet {
             .arg(format!("--identity={identity}"))
             .arg(format!("--namespace={}", self.sandbox.namespace()))
             .env("POD_UID", format!("uid-{identity}"));
-        let options = self.flags.iter().fold(options, |options, flag| options.arg(flag));
+        let options = self.flags.iter().fold(options, ControllerOptions::arg);
         let identity = identity.to_owned();
         self.replicas.push(Replica { identity, proxy, options, controller: None });
         self.replicas.last_mut().expect("it was just added")

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -10,7 +11,7 @@ use std::{
 use address_controller::api::{AddressPhase, IPAddress, IPAddressClaim};
 use futures::{StreamExt, TryStreamExt, future::join_all};
 use kube::{
-    Api, ResourceExt,
+    ResourceExt,
     api::{WatchEvent, WatchParams},
 };
 use parking_lot::Mutex;
@@ -30,7 +31,10 @@ fn rounds() -> usize {
 struct Served(Arc<Mutex<BTreeMap<String, Instant>>>);
 
 impl Served {
-    async fn listen(claims: &Api<IPAddressClaim>) -> Self {
+    async fn listen(fleet: &Fleet) -> Self {
+        // The first requests for a resource take the API server longer.
+        make_claims(fleet, "warm").await;
+        let claims = &fleet.claims();
         let this = Self::default();
         let (seen, claims) = (this.clone(), claims.clone());
         let begin = claims.list(&kube::api::ListParams::default()).await.unwrap();
@@ -67,10 +71,9 @@ impl Served {
 }
 
 /// Claims of a class that does not exist: whoever serves one says so in its status.
-async fn make_claims(sandbox: &Sandbox, round: usize) -> Vec<IPAddressClaim> {
-    let one = |n: usize| async move {
-        sandbox.claim(&format!("c-{round}-{n}"), "none").await.unwrap()
-    };
+async fn make_claims(sandbox: &Sandbox, round: impl Display + Copy) -> Vec<IPAddressClaim> {
+    let one =
+        |n: usize| async move { sandbox.claim(&format!("c-{round}-{n}"), "none").await.unwrap() };
     join_all((0..CLAIMS).map(one)).await
 }
 
@@ -95,7 +98,7 @@ fn tell(what: &str, mut times: Vec<Duration>, bound: Duration) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_told_to_stop_hands_its_claims_over() {
     let mut fleet = Fleet::of("sigterm", 3).await;
-    let served = Served::listen(&fleet.claims()).await;
+    let served = Served::listen(&fleet).await;
     let mut times = Vec::new();
     for round in 0..rounds() {
         let members = fleet.running();
@@ -105,7 +108,7 @@ async fn a_replica_that_is_told_to_stop_hands_its_claims_over() {
         let claims = make_claims(&fleet, round).await;
         let held = held_by(&members, &fleet.replicas[victim].identity, &claims);
         times.push(served.last(&held).await.duration_since(begin));
-        fleet.replicas[victim].terminate();
+        fleet.replicas[victim].join();
         fleet.replicas[victim].start();
         fleet.settle().await;
     }
@@ -129,7 +132,7 @@ async fn available(fleet: &Fleet, short: &str) -> Instant {
 async fn the_work_of_a_leader_that_is_killed_is_done_by_others() {
     let mut fleet = Fleet::of("sigkill", 3).await;
     fleet.class("public").await.unwrap();
-    let served = Served::listen(&fleet.claims()).await;
+    let served = Served::listen(&fleet).await;
     let (mut claims_after, mut addresses_after) = (Vec::new(), Vec::new());
     for round in 0..rounds() {
         let members = fleet.running();
@@ -156,7 +159,7 @@ async fn the_work_of_a_leader_that_is_killed_is_done_by_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_is_restarted_in_place_goes_on_at_once() {
     let mut fleet = Fleet::of("in-place", 3).await;
-    let served = Served::listen(&fleet.claims()).await;
+    let served = Served::listen(&fleet).await;
     let mut times = Vec::new();
     for round in 0..rounds() {
         let members = fleet.running();
@@ -194,7 +197,8 @@ async fn replicas_that_match_on_one_class_keep_out_of_each_others_way() {
     eventually(PATIENCE * 2, "all claims to be Bound", || async {
         let claims = fleet.claims().list(&kube::api::ListParams::default()).await?;
         let bound = claims.iter().filter(|c| {
-            c.status.as_ref().and_then(|s| s.phase) == Some(address_controller::api::ClaimPhase::Bound)
+            c.status.as_ref().and_then(|s| s.phase)
+                == Some(address_controller::api::ClaimPhase::Bound)
         });
         let bound = bound.count();
         anyhow::ensure!(bound == COUNT, "{bound}");

@@ -16,6 +16,7 @@ mod claim_reads;
 mod claim_stamp;
 mod claim_world;
 mod crash;
+mod crowding;
 mod findings;
 mod first;
 mod harness;

@@ -73,10 +73,8 @@ impl Collector for Scraped {
             });
             gauges(&mut encoder, name, rows)?;
         }
-        if let Some(replicas) = sources.replicas.as_ref().map(|take| take()) {
-            encode_replicas(&mut encoder, &replicas)?;
-        }
-        Ok(())
+        let replicas = sources.replicas.as_ref().map(|take| take()).unwrap_or_default();
+        encode_replicas(&mut encoder, &replicas)
     }
 }
 

@@ -178,7 +178,15 @@ impl Controller {
     /// # Errors
     /// When it runs on after `bound`.
     pub fn sigterm(&mut self, bound: Duration) -> Result<ExitStatus> {
-        self.process.signal(Signal::Term);
+        self.ask_to_stop();
+        self.wait(bound)
+    }
+
+    /// Waits until the controller has ended by itself, as it was asked to.
+    ///
+    /// # Errors
+    /// When it runs on after `bound`.
+    pub fn wait(&mut self, bound: Duration) -> Result<ExitStatus> {
         let ended = self.process.wait(bound);
         ended.with_context(|| format!("the controller runs on, {bound:?} after SIGTERM"))
     }
