@@ -1,18 +1,20 @@
 //! Replicas of one installation, each behind a fault proxy of its own.
 
 use std::{
+    collections::BTreeSet,
     ops::Deref,
     time::{Duration, Instant},
 };
 
 use address_controller::{
-    api::{IPAddressClaim, well_known::GROUP},
+    api::{AddressPhase, ClaimPhase, IPAddress, IPAddressClaim, well_known::GROUP},
     binder::invariants::Actor,
     shard::buckets::{Table, bucket},
 };
 use anyhow::{Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, ResourceExt};
+use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::Value;
 use testbed::{
     Controller, ControllerOptions, Proxy, Sandbox,
@@ -57,6 +59,12 @@ impl Replica {
         self.controller = Some(Controller::start(&self.options).unwrap());
     }
 
+    /// As if it ran in this pod.
+    pub(crate) fn in_pod(&mut self, uid: &str) -> &mut Self {
+        self.options = self.options.clone().env("POD_UID", uid);
+        self
+    }
+
     /// Ends it at once.
     pub(crate) fn kill(&mut self) {
         self.controller_mut().sigkill();
@@ -83,6 +91,7 @@ pub(crate) struct Fleet {
     source: Source,
     beginning: Bookmark,
     flags: Vec<String>,
+    elects: bool,
 }
 
 impl Deref for Fleet {
@@ -94,13 +103,26 @@ impl Deref for Fleet {
 }
 
 impl Fleet {
+    /// So many replicas without Leases: each holds everything and leads.
+    pub(crate) async fn without_leases(test: &str, count: usize) -> Self {
+        let mut fleet = Self::idle(test).await;
+        fleet.elects = false;
+        for _ in 0..count {
+            fleet.add(ADMIN_TOKEN).start();
+        }
+        for replica in &mut fleet.replicas {
+            replica.controller_mut().wait_ready().await.unwrap();
+        }
+        fleet
+    }
+
     /// Nobody runs yet.
     pub(crate) async fn idle(test: &str) -> Self {
         let sandbox = Sandbox::alone(test).await.unwrap();
         let actors = Actors::default().agent(USER_AGENT, Actor::Administrator);
         let source = Source::of(sandbox.controlplane()).with(actors);
         let beginning = source.bookmark().await.unwrap();
-        Self { replicas: Vec::new(), sandbox, source, beginning, flags: Vec::new() }
+        Self { replicas: Vec::new(), sandbox, source, beginning, flags: Vec::new(), elects: true }
     }
 
     /// So many replicas, each a member in everybody's eyes, and one of them the leader.
@@ -111,6 +133,60 @@ impl Fleet {
         }
         fleet.settle().await;
         fleet
+    }
+
+    /// Waits until so many claims are `Bound`, and no address is held by two of them.
+    pub(crate) async fn bound(&self, count: usize) {
+        eventually(PATIENCE * 2, "all claims to be Bound", || async {
+            let claims = self.claims().list(&ListParams::default()).await?;
+            let status = |c: &IPAddressClaim| c.status.clone().unwrap_or_default();
+            let bound = claims.iter().filter(|c| status(c).phase == Some(ClaimPhase::Bound));
+            let held: Vec<_> = bound.flat_map(|c| status(c).addresses).map(|a| a.name).collect();
+            let distinct: BTreeSet<_> = held.iter().collect();
+            assert_eq!(distinct.len(), held.len(), "two claims show one address: {held:?}");
+            ensure!(held.len() == count, "{}", held.len());
+            anyhow::Ok(())
+        })
+        .await;
+    }
+
+    /// Creates so many addresses of class `public`.
+    pub(crate) async fn addresses_of(&self, count: usize) {
+        let one = |n: usize| async move {
+            let ip = format!("10.0.{}.{}", n / 250, n % 250);
+            self.address(&format!("a{n:04}"), "public", &ip).await
+        };
+        at_once(count, one).await;
+    }
+
+    /// Creates so many claims for class `public` whose names begin like this.
+    pub(crate) async fn claims_of(&self, prefix: &str, count: usize) {
+        let one = |n: usize| async move { self.claim(&format!("{prefix}{n:04}"), "public").await };
+        at_once(count, one).await;
+    }
+
+    /// Waits until an address, by its short name, is in a phase.
+    pub(crate) async fn address_is(&self, short: &str, phase: AddressPhase) -> IPAddress {
+        let (addresses, name) = (self.addresses(), self.name(short));
+        eventually(PATIENCE, &format!("{short} to be {phase:?}"), || async {
+            let address = addresses.get(&name).await?;
+            let is = address.status.as_ref().and_then(|s| s.phase);
+            ensure!(is == Some(phase), "{is:?}");
+            anyhow::Ok(address)
+        })
+        .await
+    }
+
+    /// Waits until a claim is in a phase.
+    pub(crate) async fn claim_is(&self, name: &str, phase: ClaimPhase) -> IPAddressClaim {
+        let claims = self.claims();
+        eventually(PATIENCE, &format!("{name} to be {phase:?}"), || async {
+            let claim = claims.get(name).await?;
+            let is = claim.status.as_ref().and_then(|s| s.phase);
+            ensure!(is == Some(phase), "{is:?}");
+            anyhow::Ok(claim)
+        })
+        .await
     }
 
     /// One more flag for those that are added from now on.
@@ -129,7 +205,7 @@ impl Fleet {
         let proxy = Proxy::start(self.sandbox.controlplane()).unwrap();
         let kubeconfig = proxy.kubeconfig(self.sandbox.controlplane(), token).unwrap();
         let options = ControllerOptions::new(BINARY, kubeconfig)
-            .arg("--leader-elect=true")
+            .arg(format!("--leader-elect={}", self.elects))
             .arg(format!("--identity={identity}"))
             .arg(format!("--namespace={}", self.sandbox.namespace()))
             .env("POD_UID", format!("uid-{identity}"));
@@ -202,6 +278,15 @@ impl Fleet {
         check_at_rest(&history).assert_clean();
         history
     }
+}
+
+/// Makes so many of something, several at a time.
+async fn at_once<T, F>(count: usize, one: impl Fn(usize) -> F)
+where
+    F: Future<Output = kube::Result<T>>,
+{
+    let made = stream::iter(0..count).map(one).buffer_unordered(16);
+    made.try_for_each(|_| async { Ok(()) }).await.unwrap();
 }
 
 /// The members that a page names, sorted.
