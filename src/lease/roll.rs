@@ -140,6 +140,11 @@ impl Roll {
         !self.listed || self.unechoed.front().is_some_and(|(_, since)| now >= *since + bound)
     }
 
+    /// Whether a write of one's own has not come back on the watch yet.
+    pub fn is_waiting(&self) -> bool {
+        !self.unechoed.is_empty()
+    }
+
     /// A new list is being asked for because the watch was blind: it has its time to show the write.
     pub fn asked_again(&mut self, now: Duration) {
         for (_, since) in &mut self.unechoed {

@@ -20,17 +20,22 @@ use crate::{
 /// Judges until `stop`; what comes to this replica is put into the queue at once.
 pub async fn judge(roster: Arc<Roster>, shard: Shard, world: Arc<World>, stop: CancellationToken) {
     let mut changes = roster.subscribe();
+    let mut was_blind = false;
     while !stop.is_cancelled() {
         changes.mark_unchanged();
         share_out(&roster, &shard, &world);
         let (blind, suspects) =
             roster.see(|roll, now| (roll.is_listed() && roll.is_blind(now), roll.suspects(now)));
         if blind {
-            tracing::warn!(
-                "the watch of Leases does not show our own: listing again, and judging nobody"
-            );
+            if !was_blind {
+                tracing::warn!(
+                    "the watch of Leases does not show our own: listing again, and judging nobody"
+                );
+            }
             roster.list_again();
         }
+        // A list that was just asked for has its time: that is not yet the end of it.
+        was_blind = blind || was_blind && roster.see(|roll, _| roll.is_waiting());
         if !suspects.is_empty() {
             join_all(suspects.iter().map(|suspect| look_at(&roster, suspect))).await;
             share_out(&roster, &shard, &world);

@@ -275,7 +275,8 @@ impl Fleet {
         })
         .await;
         let history = self.source.read_since(&self.beginning).await.unwrap();
-        check_at_rest(&history).assert_clean();
+        let report = check_at_rest(&history);
+        assert!(report.violations.is_empty(), "{}", report.text());
         history
     }
 }
