@@ -130,25 +130,26 @@ pub(super) fn end_of_last_line(log: &Path) -> Result<u64> {
     Ok(0)
 }
 
-/// Every request that was answered from this offset of the log on, in the order of the answers.
+/// Every request that was answered from this offset of the log on, in the order of the answers, and
+/// the offset to go on from.
 ///
-/// A line that is still being written is left for the next time.
+/// A line that is still being written is left for the next time. The log is read line by line: of a
+/// line's two objects nothing stays but what they say of the write.
 ///
 /// # Errors
 /// When the log cannot be read, or has a line that is no audit event.
-pub(super) fn read(log: &Path, from: u64, actors: &Actors) -> Result<Vec<Request>> {
+pub(super) fn read(log: &Path, from: u64, actors: &Actors) -> Result<(Vec<Request>, u64)> {
     let mut file = File::open(log).with_context(|| format!("the audit log {}", log.display()))?;
     file.seek(SeekFrom::Start(from))?;
     let mut reader = BufReader::new(file);
     let mut requests = Vec::new();
-    let mut line = String::new();
-    while reader.read_line(&mut line)? > 0 {
-        if line.ends_with('\n') {
-            requests.extend(parse(&line, actors).with_context(|| format!("audit line {line}"))?);
-        }
+    let (mut line, mut offset) = (String::new(), from);
+    while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+        offset += line.len() as u64;
+        requests.extend(parse(&line, actors).with_context(|| format!("audit line {line}"))?);
         line.clear();
     }
-    Ok(requests)
+    Ok((requests, offset))
 }
 
 /// One line. Absent: what says nothing of its own, such as the end of a watch, and dry runs.

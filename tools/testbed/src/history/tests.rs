@@ -63,7 +63,10 @@ fn commit(revision: u64, value: Option<&Value>) -> etcd::Commit {
 
 fn history(commits: &[etcd::Commit], events: &[Value]) -> History {
     let beginning = Bookmark { revision: 0, audit_offset: 0, existing: Vec::new() };
-    History::join(&beginning, commits, events.iter().filter_map(parse).collect())
+    let happened = Happened::read(&beginning, commits.to_vec());
+    let requests: Vec<_> = events.iter().filter_map(parse).collect();
+    let made_by = happened.join(&requests);
+    History::new(happened, requests, made_by)
 }
 
 /// Where each way of writing keeps its condition.
