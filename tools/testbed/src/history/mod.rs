@@ -8,6 +8,8 @@
 mod actors;
 mod audit;
 mod etcd;
+#[cfg(test)]
+mod every_rule;
 mod join;
 mod objects;
 mod report;
