@@ -66,9 +66,11 @@ impl Plan {
     pub fn command(&self) -> String {
         let minutes = self.time.as_secs_f64() / 60.0;
         let leases = if self.leases { "" } else { " --no-leases" };
+        let flags = self.flags.join(" ");
+        let flags = if flags.is_empty() { flags } else { format!(" -- {flags}") };
         format!(
-            "cargo xtask chaos --replicas {} --minutes {minutes} --seed {}{leases}",
-            self.replicas, self.seed
+            "cargo xtask chaos --replicas {} --minutes {minutes} --seed {} --claims {}{leases}{flags}",
+            self.replicas, self.seed, self.claims
         )
     }
 }

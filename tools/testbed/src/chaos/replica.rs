@@ -73,10 +73,9 @@ impl Process {
     pub(super) fn renew(&mut self) {
         self.generation += 1;
         self.identity = format!("chaos-{}-{}", self.number, self.generation);
-        let uid = self.rng.u128(..);
-        let (a, b, c) = (uid >> 96, uid >> 80 & 0xffff, uid >> 64 & 0xffff);
-        let (d, e) = (uid >> 48 & 0xffff, uid & 0xffff_ffff_ffff);
-        self.pod_uid = format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}");
+        let digits = format!("{:032x}", self.rng.u128(..));
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+        self.pod_uid = parts.join("-");
     }
 
     /// What it is called.
@@ -122,7 +121,7 @@ impl Process {
             // Another signal or code than the program promises.
             Ok(status) if status.code() == Some(143) => {}
             Ok(status) => {
-                findings.add(format!("{} ended with {status} after SIGTERM", self.identity))
+                findings.add(format!("{} ended with {status} after SIGTERM", self.identity));
             }
             Err(_) => {
                 findings.add(format!("{} runs on, {GRACE:?} after SIGTERM", self.identity));

@@ -25,11 +25,11 @@ struct Row {
 fn row(rule: Rule) -> Row {
     let (story, found) = match rule {
         Rule::I1 => (handed_on("Bound"), vec![Rule::I1]),
-        Rule::I2 => (matched(claim("web").without("annotations")), vec![Rule::I2]),
+        Rule::I2 => (matched(&claim("web").without("annotations")), vec![Rule::I2]),
         Rule::I3 => (released_while_held(), vec![Rule::I3]),
         // To take a retained address without a match is to hand it on.
         Rule::I4 => (handed_on("Released"), vec![Rule::I1, Rule::I4]),
-        Rule::I5 => (matched(claim("web").without("finalizers")), vec![Rule::I5]),
+        Rule::I5 => (matched(&claim("web").without("finalizers")), vec![Rule::I5]),
         Rule::I6 => (conflict_entered(), vec![Rule::I6]),
         Rule::I7 => (published_unheld(), vec![Rule::I7]),
         Rule::I8 => (deleted_unconditionally(), vec![Rule::I8]),
@@ -101,10 +101,10 @@ fn handed_on(phase: &str) -> Story {
 }
 
 /// A free address is bound to a claim.
-fn matched(claim: Thing) -> Story {
+fn matched(claim: &Thing) -> Story {
     let free = address("a1", "192.0.2.1", "Available");
     let mut story = Story::default();
-    story.others(&claim);
+    story.others(claim);
     story.others(&free);
     story.controller(&free.held_by("web"));
     story

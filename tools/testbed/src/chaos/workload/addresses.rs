@@ -139,7 +139,7 @@ fn is_free(address: &IPAddress, class: &str, family: IpFamily) -> bool {
 }
 
 fn class_of(number: usize) -> &'static str {
-    POOLS[usize::from(number / 2 % 3 == 0)]
+    POOLS[usize::from((number / 2).is_multiple_of(3))]
 }
 
 fn family_of(number: usize) -> IpFamily {
