@@ -45,14 +45,14 @@ pub(super) fn judge(
 /// to them since, or published them): one that a driver binds at that very moment is finished by
 /// its own pass.
 ///
-/// A reclaim may also give up on an address that the API server refuses to have written; that is
-/// not visible among commits. A scenario that provokes it has to expect this violation.
+/// A reclaim may also give up on an address that the API server refuses to have written. That is not
+/// visible among commits: see [`super::Checker::refused`].
 fn judge_let_go(world: &World, old: &IPAddressClaim, findings: &mut Findings) {
     let uid = old.metadata.uid.as_deref().unwrap_or_default();
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
         let seen = world.seen_by_controller(name) || published(old).any(|p| p.name == name);
-        if seen && !is_reclaimed(address) {
+        if seen && !is_reclaimed(address) && !world.was_refused(name) {
             findings.add(
                 Rule::I5,
                 format!(

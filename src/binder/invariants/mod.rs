@@ -270,6 +270,13 @@ impl Checker {
         &self.world
     }
 
+    /// Takes note that the API server refused the controller's write to an address, and would again:
+    /// not for a conflict, but for rights that are missing or a rule that is broken. A claim may go
+    /// without having reclaimed such an address.
+    pub fn refused(&mut self, address: &str) {
+        self.world.refused(address);
+    }
+
     /// Takes the next change, in the order of revisions, and says what it broke.
     pub fn apply(&mut self, change: &Change) -> Vec<Violation> {
         let mut findings = Findings::new(change.revision, change.object.to_string());

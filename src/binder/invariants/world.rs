@@ -57,6 +57,8 @@ struct AddressPast {
     matched: bool,
     /// The controller has written to the address since.
     seen: bool,
+    /// A write of the controller's to the address was refused for good since.
+    refused: bool,
     /// When the uid, or `Lost`, last changed.
     since: u64,
 }
@@ -75,6 +77,8 @@ pub(super) struct ClaimPast {
     carried: BTreeSet<String>,
     /// The finalizer was last taken off by somebody who is not the controller.
     stripped_by_others: bool,
+    /// When the finalizer was taken off, while it is.
+    stripped: Option<u64>,
     /// The selection was last written by somebody who is not the controller.
     selection_by_others: bool,
     /// What was published when the selection was last written.
@@ -197,6 +201,15 @@ impl World {
         self.past(uid).is_some_and(|p| p.stripped_by_others)
     }
 
+    /// Whether the claim was protected at any time after a revision, though it is not any more.
+    pub(super) fn protected_after(&self, uid: &str, revision: u64) -> bool {
+        self.past(uid).and_then(|p| p.stripped).is_some_and(|stripped| stripped > revision)
+    }
+
+    pub(super) fn was_refused(&self, address: &str) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.refused)
+    }
+
     pub(super) fn selection_by_others(&self, claim: &IPAddressClaim) -> bool {
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
         self.past(uid).is_some_and(|p| p.selection_by_others)
@@ -223,6 +236,13 @@ impl World {
                 self.apply_claim(key, v, by_controller);
             }
             Object::Unreadable(unreadable) => self.apply_unreadable(unreadable),
+        }
+    }
+
+    /// The API server refused the controller's write to an address, as long as its holder stays.
+    pub(super) fn refused(&mut self, address: &str) {
+        if let Some(past) = self.address_past.get_mut(address) {
+            past.refused = true;
         }
     }
 
@@ -266,6 +286,7 @@ impl World {
             *past = AddressPast {
                 matched: by_controller && free_before,
                 seen: by_controller,
+                refused: false,
                 since: self.revision,
             };
         } else if old.as_ref().is_some_and(|o| lost(o) != lost(&new)) {
@@ -302,6 +323,7 @@ impl World {
             past.carried.retain(|name| !withdrawn.contains(name));
             if stripped {
                 past.stripped_by_others = !by_controller;
+                past.stripped = Some(self.revision);
             }
             if let Some(new) = v.new.as_deref() {
                 past.learn(old, new, by_controller);
@@ -331,6 +353,7 @@ impl ClaimPast {
     fn learn(&mut self, old: Option<&IPAddressClaim>, new: &IPAddressClaim, by_controller: bool) {
         if has_finalizer(&new.metadata, CLAIM_FINALIZER) {
             self.stripped_by_others = false;
+            self.stripped = None;
         }
         let status = new.status.clone().unwrap_or_default();
         self.was_bound |= matches!(status.phase, Some(ClaimPhase::Bound | ClaimPhase::Lost));

@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
-use address_controller::binder::invariants::{Actor, Change, Checker, Object, Violation};
+use address_controller::binder::invariants::{Actor, Change, Checker, Kind, Object, Violation};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::History;
+use super::{History, Request, Target};
 
 /// How many changes of the same object are told before and after a violation.
 const AROUND: usize = 5;
+
+/// Refusals that say nothing of the next try: who asks, what is there, how it is, how busy it is.
+const AGAIN: [u16; 4] = [401, 404, 409, 429];
 
 /// How many violations are told in full.
 const TOLD: usize = 20;
@@ -53,8 +56,29 @@ pub fn check_at_rest(history: &History) -> Report {
 
 fn fold(history: &History) -> (Vec<Violation>, Checker) {
     let mut checker = Checker::new();
-    let violations = history.changes.iter().flat_map(|c| checker.apply(c)).collect();
+    let mut violations = Vec::new();
+    let mut told = 0;
+    for (change, request) in history.changes.iter().zip(&history.made_by) {
+        // What its author was refused before: the log is in the order of the answers.
+        if let Some(request) = *request {
+            for refused in history.requests.get(told..request).into_iter().flatten() {
+                tell_refusal(&mut checker, refused);
+            }
+            told = told.max(request);
+        }
+        violations.extend(checker.apply(change));
+    }
     (violations, checker)
+}
+
+/// A write to an address that the API server refuses, and would refuse again.
+fn tell_refusal(checker: &mut Checker, request: &Request) {
+    let for_good = (400..500).contains(&request.status) && !AGAIN.contains(&request.status);
+    let address = request.target == Target::Kind(Kind::Address) && request.is_write();
+    let controller = matches!(request.actor, Actor::Controller(_));
+    if let Some(name) = request.name.as_deref().filter(|_| for_good && address && controller) {
+        checker.refused(name);
+    }
 }
 
 impl Report {
