@@ -212,9 +212,13 @@ fn judge_one_per_family(
 }
 
 /// I2, how it is kept: the choice is on the claim before the address names the claim. Whoever edits
-/// the record by hand voids this check, not the one above.
+/// the record by hand voids this check, not the one above. Nor is it asked of a namesake: whether
+/// the claim that is named may be gone is I5's business.
 fn judge_selected(world: &World, name: &str, now: &ClaimReference, findings: &mut Findings) {
     let Some(claim) = world.claim(&now.namespace, &now.name) else { return };
+    if claim.metadata.uid.as_deref() != uid_of(now) {
+        return;
+    }
     let recorded = claim
         .metadata
         .annotations

@@ -254,6 +254,17 @@ fn naming_a_claim_that_another_replica_has_just_let_go() {
     }
 }
 
+/// A claim that is deleted in the moment of its marking goes with the finalizer on it, and another
+/// takes its name before the address is bound. That one has chosen nothing, and nothing is asked of it.
+#[test]
+fn naming_a_claim_whose_name_is_another_s_by_now() {
+    let mut story = Story::selected();
+    story.claim_gone(&Actor::Tenant, "web");
+    story.claim(&Actor::Tenant, "web", |c| c.metadata.uid = Some("second".to_owned()));
+    story.address(&controller(), "a1", hold("web"));
+    story.broke(&[]);
+}
+
 /// I5: a `claimRef` written by the controller is never without a uid.
 #[test]
 fn matching_by_name_alone() {
