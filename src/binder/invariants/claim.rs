@@ -43,7 +43,9 @@ pub(super) fn judge(
 /// I5, second half: when the claim lets go, nothing it holds is left as if it were held. Counted
 /// are the addresses that the controller is known to have seen in the claim's hands (it has written
 /// to them since, or published them): one that a driver binds at that very moment is finished by
-/// its own pass.
+/// its own pass. That moment is any after the version of the claim that letting go was decided on.
+/// A match by the controller itself is no such surprise: the choice is on the claim before, and the
+/// address that was chosen is written to before the claim goes.
 ///
 /// A reclaim may also give up on an address that the API server refuses to have written. That is not
 /// visible among commits: see [`super::Checker::refused`].
@@ -51,7 +53,10 @@ fn judge_let_go(world: &World, old: &IPAddressClaim, findings: &mut Findings) {
     let uid = old.metadata.uid.as_deref().unwrap_or_default();
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
-        let seen = world.seen_by_controller(name) || published(old).any(|p| p.name == name);
+        let since = world.claim_revision(uid);
+        let could_know = world.came_by_match(name) || world.unchanged_since(name, since);
+        let seen =
+            could_know && world.seen_by_controller(name) || published(old).any(|p| p.name == name);
         if seen && !is_reclaimed(address) && !world.was_refused(name) {
             findings.add(
                 Rule::I5,

@@ -47,6 +47,25 @@ fn letting_go_of_an_object_that_stays() {
     }
 }
 
+/// I5: what a driver binds after the deletion was asked for may come too late for the claim's pass,
+/// also where the address's pass has seen to it in between.
+#[test]
+fn letting_go_while_a_driver_binds() {
+    let late = |s: &mut Story| {
+        s.address(&Actor::Driver, "a1", hold("web"));
+        s.address(&controller(), "a1", phase(AddressPhase::Bound));
+    };
+    let matched = |s: &mut Story| s.address(&controller(), "a1", hold("web"));
+    let rows: [(Step, &[Rule]); 2] = [(&late, &[]), (&matched, &[Rule::I5])];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::selected();
+        story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+        step(&mut story);
+        story.claim_gone(&controller(), "web");
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+}
+
 /// I5: an address that a driver bound and that the controller has not touched is its own pass's to
 /// finish; once it was touched, or published, it is the claim's.
 #[test]
