@@ -90,6 +90,31 @@ fn nothing_is_held_against_others() {
     }
 }
 
+/// A claim goes and leaves an address behind as if it were held: I5, but where the API server refused
+/// to have the address written, and not for the moment only.
+#[test]
+fn a_refusal_for_good_excuses_what_is_left_behind() {
+    let let_go = |status: u16, of: &str| {
+        let mut story = Story::default();
+        let held = address("a1", "192.0.2.1", "Bound").held_by("web");
+        let mut going = claim("web");
+        going.0["status"] = json!({ "addresses": [{ "name": "a1", "address": "192.0.2.1" }] });
+        story.others(&held);
+        story.others(&going);
+        going.0["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        story.others(&going);
+        story.refused(status, &address(of, "192.0.2.1", "Bound"));
+        story.end(&going);
+        check(&story.history()).violations.iter().map(|v| v.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(let_go(403, "a1"), []);
+    assert_eq!(let_go(422, "a1"), []);
+    for status in [401, 404, 409, 429] {
+        assert_eq!(let_go(status, "a1"), [Rule::I5], "{status}");
+    }
+    assert_eq!(let_go(403, "a2"), [Rule::I5], "another address");
+}
+
 /// A claim that held the address is gone, and the controller gives it to another.
 fn handed_on(phase: &str) -> Story {
     let old = address("a1", "192.0.2.1", phase).held_by("old");
@@ -263,6 +288,22 @@ impl Story {
         answer["metadata"]["resourceVersion"] = self.next_revision().to_string().into();
         self.commit(thing, Some(marked.0.to_string().into_bytes()));
         self.event(AGENT, "delete", thing, &Value::Null, &answer);
+    }
+
+    /// The controller asks for a write, and the API server refuses.
+    fn refused(&mut self, status: u16, thing: &Thing) {
+        self.event(AGENT, "patch", thing, &Value::Null, &json!({ "kind": "Status" }));
+        if let Some(event) = self.events.last_mut() {
+            event["responseStatus"]["code"] = status.into();
+        }
+    }
+
+    /// The controller takes the last finalizer off an object that is being deleted.
+    fn end(&mut self, thing: &Thing) {
+        let mut answer = thing.0.clone();
+        answer["metadata"]["finalizers"].take();
+        self.commit(thing, None);
+        self.event(AGENT, "patch", thing, &Value::Null, &answer);
     }
 
     fn next_revision(&self) -> u64 {
