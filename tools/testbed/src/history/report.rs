@@ -57,28 +57,30 @@ pub fn check_at_rest(history: &History) -> Report {
 fn fold(history: &History) -> (Vec<Violation>, Checker) {
     let mut checker = Checker::new();
     let mut violations = Vec::new();
-    let mut told = 0;
+    let mut refusals = refusals(history).into_iter().peekable();
     for (change, request) in history.changes.iter().zip(&history.made_by) {
-        // What its author was refused before: the log is in the order of the answers.
-        if let Some(request) = *request {
-            for refused in history.requests.get(told..request).into_iter().flatten() {
-                tell_refusal(&mut checker, refused);
+        // What its author was refused before. By when requests came: they are answered in any order,
+        // and some a minute after they took effect.
+        if let Some(request) = request.and_then(|i| history.requests.get(i)) {
+            while let Some(refused) = refusals.next_if(|r| r.received < request.received) {
+                checker.refused(refused.name.as_deref().unwrap_or_default());
             }
-            told = told.max(request);
         }
         violations.extend(checker.apply(change));
     }
     (violations, checker)
 }
 
-/// A write to an address that the API server refuses, and would refuse again.
-fn tell_refusal(checker: &mut Checker, request: &Request) {
-    let for_good = (400..500).contains(&request.status) && !AGAIN.contains(&request.status);
-    let address = request.target == Target::Kind(Kind::Address) && request.is_write();
-    let controller = matches!(request.actor, Actor::Controller(_));
-    if let Some(name) = request.name.as_deref().filter(|_| for_good && address && controller) {
-        checker.refused(name);
-    }
+/// The controller's writes to addresses that the API server refused, and would refuse again, in the
+/// order in which they came.
+fn refusals(history: &History) -> Vec<&Request> {
+    let for_good = |r: &&Request| (400..500).contains(&r.status) && !AGAIN.contains(&r.status);
+    let address = |r: &&Request| r.target == Target::Kind(Kind::Address) && r.is_write();
+    let controllers = |r: &&Request| matches!(r.actor, Actor::Controller(_));
+    let all = history.requests.iter();
+    let mut all: Vec<_> = all.filter(for_good).filter(address).filter(controllers).collect();
+    all.sort_by(|a, b| a.received.cmp(&b.received));
+    all
 }
 
 impl Report {

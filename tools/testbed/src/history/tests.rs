@@ -217,6 +217,26 @@ fn a_write_with_an_error_for_an_answer_is_found_by_name() {
     assert_eq!(history.request_of(1).map(|r| r.status), Some(504));
 }
 
+/// A server that was killed has not logged what it was at: such a commit is not given to whoever
+/// asked in vain for something else.
+#[test]
+fn a_write_with_an_error_for_an_answer_is_not_found_where_it_cannot_have_been() {
+    let stored = address("Available");
+    let patch = |on: &str| {
+        let body = json!({ "metadata": { "resourceVersion": on } });
+        event("patch", 504, &body, &Value::Null)
+    };
+    let create = event("create", 504, &Value::Null, &Value::Null);
+    for (asked, known) in [(patch("4"), 0), (patch("5"), 1), (create, 1)] {
+        let commits = [commit(5, Some(&stored)), commit(6, Some(&address("Bound")))];
+        let history = history_of(&commits, std::slice::from_ref(&asked));
+        assert_eq!(2 - history.unattributed().count(), known, "{asked}");
+        let found = [0, 1].map(|i| history.request_of(i).is_some());
+        let is_creation = asked["verb"] == "create";
+        assert_eq!(found, [is_creation, known == 1 && !is_creation], "{asked}");
+    }
+}
+
 /// A06: an object that does not parse is told of, and stops nothing.
 #[test]
 fn a06_a_strange_object_is_told_of() {
