@@ -280,7 +280,7 @@ impl Checker {
     /// Takes the next change, in the order of revisions, and says what it broke.
     pub fn apply(&mut self, change: &Change) -> Vec<Violation> {
         let mut findings = Findings::new(change.revision, change.object.to_string());
-        if matches!(change.actor, Some(Actor::Controller(_))) {
+        if let Some(replica @ Actor::Controller(_)) = &change.actor {
             match &change.object {
                 Object::Class(_) => {
                     findings.add(Rule::WhoWritesWhat, "the controller wrote a class".to_owned());
@@ -289,7 +289,8 @@ impl Checker {
                     address::judge(&self.world, v, change.write.as_ref(), &mut findings);
                 }
                 Object::Claim(v) => {
-                    claim::judge(&self.world, v, change.write.as_ref(), &mut findings);
+                    let author = (replica, change.write.as_ref());
+                    claim::judge(&self.world, v, author, &mut findings);
                 }
                 Object::Unreadable(_) => findings.add(
                     Rule::WhoWritesWhat,

@@ -55,8 +55,10 @@ impl fmt::Display for ClaimKey {
 struct AddressPast {
     /// The controller set the `claimRef`, where there was none.
     matched: bool,
-    /// The controller has written to the address since.
-    seen: bool,
+    /// The replicas that have written to the address since.
+    seen: Vec<Actor>,
+    /// When a driver last took back `Conflict` or `Lost`.
+    unmarked: u64,
     /// A write of the controller's to the address was refused for good since.
     refused: bool,
     /// When the uid, or `Lost`, last changed.
@@ -177,8 +179,13 @@ impl World {
         self.address_past.get(address).is_some_and(|p| p.matched)
     }
 
-    pub(super) fn seen_by_controller(&self, address: &str) -> bool {
-        self.address_past.get(address).is_some_and(|p| p.seen)
+    pub(super) fn seen_by(&self, replica: &Actor, address: &str) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.seen.contains(replica))
+    }
+
+    /// Whether the address was in a driver's phase at any time after a revision, though it is not now.
+    pub(super) fn marked_after(&self, address: &str, revision: u64) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.unmarked > revision)
     }
 
     pub(super) fn unchanged_since(&self, address: &str, revision: u64) -> bool {
@@ -226,11 +233,12 @@ impl World {
         self.revision = change.revision;
         let name = change.object.name().to_owned();
         let namespace = change.object.namespace().map(str::to_owned);
-        let by_controller = matches!(change.actor, Some(Actor::Controller(_)));
+        let replica = change.actor.as_ref().filter(|a| matches!(a, Actor::Controller(_)));
+        let by_controller = replica.is_some();
         self.unreadable.remove(&(change.object.kind(), namespace.clone(), name.clone()));
         match &change.object {
             Object::Class(v) => put(&mut self.classes, name, v.new.clone()),
-            Object::Address(v) => self.apply_address(name, v, by_controller),
+            Object::Address(v) => self.apply_address(name, v, replica),
             Object::Claim(v) => {
                 let key = (namespace.unwrap_or_default(), name);
                 self.apply_claim(key, v, by_controller);
@@ -251,7 +259,7 @@ impl World {
         let gone = Versions { old: None, new: None };
         match object.kind {
             Kind::Class => drop(self.classes.remove(&object.name)),
-            Kind::Address => self.apply_address(object.name.clone(), &gone, false),
+            Kind::Address => self.apply_address(object.name.clone(), &gone, None),
             Kind::Claim => {
                 let namespace = object.namespace.clone().unwrap_or_default();
                 self.claims.remove(&(namespace, object.name.clone()));
@@ -262,7 +270,7 @@ impl World {
         }
     }
 
-    fn apply_address(&mut self, name: String, v: &Versions<IPAddress>, by_controller: bool) {
+    fn apply_address(&mut self, name: String, v: &Versions<IPAddress>, replica: Option<&Actor>) {
         let old = self.addresses.get(&name).cloned();
         if let Some(old) = &old {
             if let Some(uid) = holder_uid(old) {
@@ -284,15 +292,18 @@ impl World {
         if !same_holder {
             let free_before = old.as_ref().is_some_and(|o| o.spec.claim_ref.is_none());
             *past = AddressPast {
-                matched: by_controller && free_before,
-                seen: by_controller,
-                refused: false,
+                matched: replica.is_some() && free_before,
                 since: self.revision,
+                ..AddressPast::default()
             };
         } else if old.as_ref().is_some_and(|o| lost(o) != lost(&new)) {
             past.since = self.revision;
         }
-        past.seen |= by_controller;
+        let marked = |a: &IPAddress| phase_of(a).is_some_and(AddressPhase::is_drivers);
+        if old.as_ref().is_some_and(|o| marked(o)) && !marked(&new) {
+            past.unmarked = self.revision;
+        }
+        past.seen.extend(replica.filter(|r| !past.seen.contains(r)).cloned());
         if let Some(ip) = ip_of(&new) {
             self.by_ip.entry(ip).or_default().insert(name.clone());
         }

@@ -66,6 +66,52 @@ fn letting_go_while_a_driver_binds() {
     }
 }
 
+/// I5: what another replica has seen of a driver's address is not known to this one, before it is
+/// published; and a mark that a driver takes back at that moment comes too late for the claim's pass.
+#[test]
+fn letting_go_of_what_could_not_be_known() {
+    let two = Actor::Controller("address-controller/two".to_owned());
+    let bound = |s: &mut Story, by: &Actor| {
+        s.address(&Actor::Driver, "a1", hold("web"));
+        s.address(by, "a1", phase(AddressPhase::Bound));
+    };
+    let going = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+    let seen_by_another = |s: &mut Story| {
+        bound(s, &two);
+        going(s);
+    };
+    let seen = |s: &mut Story| {
+        bound(s, &controller());
+        going(s);
+    };
+    let unmarked = |s: &mut Story| {
+        bound(s, &controller());
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+        going(s);
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+    };
+    let unmarked_before = |s: &mut Story| {
+        bound(s, &controller());
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+        going(s);
+    };
+    let rows: [(Step, &[Rule]); 4] = [
+        (&seen_by_another, &[]),
+        (&seen, &[Rule::I5]),
+        (&unmarked, &[]),
+        (&unmarked_before, &[Rule::I5]),
+    ];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::new();
+        story.claim(&Actor::Tenant, "web", |_| {});
+        story.claim(&controller(), "web", |c| select(c, ""));
+        step(&mut story);
+        story.claim_gone(&controller(), "web");
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+}
+
 /// I5: an address that a driver bound and that the controller has not touched is its own pass's to
 /// finish; once it was touched, or published, it is the claim's.
 #[test]
