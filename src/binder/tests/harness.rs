@@ -121,6 +121,15 @@ impl Replica {
                         self.read(store, &Id::Address(name.clone()));
                         assert!(confirmed.insert(name), "{key} asks for the same read again");
                     }
+                    let open =
+                        |n: &Name| self.index.address(n).known().is_some_and(|a| a.is_open());
+                    if confirmed.iter().any(open) {
+                        self.read(store, &Id::Claim(key.clone()));
+                        // Another state, another pass.
+                        if self.index.claim(key).known() != Some(&claim) {
+                            return Vec::new();
+                        }
+                    }
                 }
                 Decision::Act(plan) => {
                     let writes = claim_writes(&plan);
