@@ -8,7 +8,7 @@ use crate::{
     binder::{
         claim::{Facts, decide},
         plan::{ClaimPlan, Decision},
-        view::{ClaimKey, Name},
+        view::{AddressView, ClaimKey, Name},
     },
     world::Learner,
 };
@@ -39,7 +39,7 @@ impl Controller {
             let mut open = false;
             for name in unread {
                 self.api.read_address(Learner::Claim(key), &name).await?;
-                open |= self.world.index().address(&name).known().is_some_and(|a| a.is_open());
+                open |= self.world.index().address(&name).known().is_some_and(AddressView::is_open);
                 confirmed.names.insert(name);
             }
             // After the addresses: the claim was still there when they named it without a uid.

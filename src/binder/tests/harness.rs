@@ -10,7 +10,7 @@ use crate::binder::{
     index::{Gone, Index, Seen},
     plan::Decision,
     testing::{Object, add, now},
-    view::{ClaimKey, Name},
+    view::{AddressView, ClaimKey, Name},
 };
 
 #[derive(Debug, Default)]
@@ -122,7 +122,7 @@ impl Replica {
                         assert!(confirmed.insert(name), "{key} asks for the same read again");
                     }
                     let open =
-                        |n: &Name| self.index.address(n).known().is_some_and(|a| a.is_open());
+                        |n: &Name| self.index.address(n).known().is_some_and(AddressView::is_open);
                     if confirmed.iter().any(open) {
                         self.read(store, &Id::Claim(key.clone()));
                         // Another state, another pass.
