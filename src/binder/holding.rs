@@ -20,7 +20,9 @@ pub struct Facts<'a> {
     /// between could otherwise be given up on the word of a read that is older than the choice.
     pub claim: &'a ClaimView,
     /// The addresses that were read from the API server for this pass. Their states are in the
-    /// index, or newer ones are.
+    /// index, or newer ones are. After one that names the claim without a uid, the claim was read
+    /// too: it takes the address from whoever else has its name by now, and a cache may not know yet
+    /// that this claim is gone.
     pub confirmed: &'a BTreeSet<Name>,
     /// The wall clock, for conditions.
     pub now: Timestamp,
@@ -98,13 +100,13 @@ impl<'a> Held<'a> {
         [IpFamily::IPv4, IpFamily::IPv6].into_iter().filter_map(all_leave).collect()
     }
 
-    /// What must be read before anything is published that this pass itself does not bind or
-    /// complete, or is withdrawn, called lost, or chosen anew.
+    /// What must be read before anything is published that this pass itself does not bind, or is
+    /// completed, withdrawn, called lost, or chosen anew.
     pub(super) fn unread(&self, facts: &Facts<'_>) -> Vec<Name> {
         let claim = facts.claim;
         let mut names: BTreeSet<Name> =
             self.leaving(claim).map(|p| p.name.as_str().into()).collect();
-        let anew = self.addresses.iter().filter(|a| !a.is_open() && !claim.publishes(&a.name));
+        let anew = self.addresses.iter().filter(|a| a.is_open() || !claim.publishes(&a.name));
         names.extend(anew.map(|a| a.name.clone()));
         if claim.phase == Some(ClaimPhase::Bound) && !self.missing.is_empty() {
             let lost = self.addresses.iter().filter(|a| a.phase == Some(AddressPhase::Lost));

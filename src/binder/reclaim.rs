@@ -38,15 +38,17 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
     })
 }
 
-/// What the claim is known to hold and the cache does not show as its own, and what the cache shows
-/// as needing nothing. A cache that lags must not let the claim go and leave an address behind that
+/// What the claim is known to hold and the cache does not show as its own, what the cache shows as
+/// needing nothing, and what would be completed. A cache that lags must not let the claim go and leave an address behind that
 /// still names it.
 fn unread(facts: &Facts<'_>) -> Vec<Name> {
     let claim = facts.claim;
     let published = claim.published.iter().map(|p| Name::from(p.name.as_str()));
     let mut names: BTreeSet<Name> = claim.selections.names().cloned().chain(published).collect();
     for address in collected(facts.index, claim) {
-        if reclaim(claim, address).is_empty() && !address.id.deleting && address.ip.is_some() {
+        let nothing_due = reclaim(claim, address).is_empty() && address.ip.is_some();
+        // One without a uid may be meant for the next claim of the name, where this one is gone.
+        if (nothing_due || address.is_open()) && !address.id.deleting {
             names.insert(address.name.clone());
         } else {
             names.remove(&address.name);

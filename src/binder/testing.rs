@@ -200,7 +200,12 @@ pub(crate) fn decide_claim(
 
 /// The plan of a claim's pass for which nothing needs to be read.
 pub(crate) fn plan_claim(index: &Index, at: &str) -> ClaimPlan {
-    match decide_claim(index, at, &[]) {
+    plan_claim_after(index, at, &[])
+}
+
+/// The plan of a claim's pass for which nothing but these needs to be read.
+pub(crate) fn plan_claim_after(index: &Index, at: &str, confirmed: &[&str]) -> ClaimPlan {
+    match decide_claim(index, at, confirmed) {
         Decision::Act(plan) => plan,
         Decision::Read(names) => panic!("asks for {names:?}"),
     }

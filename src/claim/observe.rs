@@ -8,7 +8,7 @@ use crate::{
     binder::{
         claim::{Facts, decide},
         plan::{ClaimPlan, Decision},
-        view::{ClaimKey, Name},
+        view::{AddressView, ClaimKey, Name},
     },
     world::Learner,
 };
@@ -36,9 +36,15 @@ impl Controller {
                 Decision::Act(plan) => return Ok(Some(plan)),
                 Decision::Read(unread) => unread,
             };
+            let mut open = false;
             for name in unread {
                 self.api.read_address(Learner::Claim(key), &name).await?;
+                open |= self.world.index().address(&name).known().is_some_and(AddressView::is_open);
                 confirmed.names.insert(name);
+            }
+            // After the addresses: the claim was still there when they named it without a uid.
+            if open {
+                self.api.read_claim(Learner::Claim(key), key).await?;
             }
         }
     }

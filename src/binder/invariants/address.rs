@@ -112,7 +112,7 @@ fn judge_claim_ref(
         return;
     };
     let Some(was) = &old.spec.claim_ref else {
-        judge_named_claim(world, now, findings);
+        judge_named_claim(world, old, now, findings);
         judge_match(world, old, now, findings);
         return;
     };
@@ -122,7 +122,7 @@ fn judge_claim_ref(
         judge_retained(old, findings);
         return;
     }
-    judge_named_claim(world, now, findings);
+    judge_named_claim(world, old, now, findings);
 }
 
 /// I4: a full `claimRef` on a `Released` address is an administrator's to clear.
@@ -135,8 +135,14 @@ fn judge_retained(old: &IPAddress, findings: &mut Findings) {
 
 /// I5, first half: the claim that a `claimRef` names from now on exists and is protected. It may be
 /// on its way out: a reclaim completes what it finds. Not held against the controller: a finalizer
-/// that others took off.
-fn judge_named_claim(world: &World, now: &ClaimReference, findings: &mut Findings) {
+/// that others took off; and one that another replica took off since the version of the address
+/// that the write was decided on, which is all that the write is fenced by.
+fn judge_named_claim(
+    world: &World,
+    old: &IPAddress,
+    now: &ClaimReference,
+    findings: &mut Findings,
+) {
     let Some(uid) = uid_of(now) else {
         findings.add(Rule::I5, format!("claimRef without a uid written: {now:?}"));
         return;
@@ -145,7 +151,9 @@ fn judge_named_claim(world: &World, now: &ClaimReference, findings: &mut Finding
     let protected = claim.is_some_and(|c| {
         c.metadata.uid.as_deref() == Some(uid) && has_finalizer(&c.metadata, CLAIM_FINALIZER)
     });
-    if !protected && !world.stripped_by_others(uid) {
+    let decided_on = old.metadata.resource_version.as_ref().and_then(|v| v.parse().ok());
+    let was_protected = decided_on.is_some_and(|revision| world.protected_after(uid, revision));
+    if !protected && !was_protected && !world.stripped_by_others(uid) {
         findings.add(
             Rule::I5,
             format!("claimRef names {}/{} {uid}: no such protected claim", now.namespace, now.name),
@@ -204,9 +212,13 @@ fn judge_one_per_family(
 }
 
 /// I2, how it is kept: the choice is on the claim before the address names the claim. Whoever edits
-/// the record by hand voids this check, not the one above.
+/// the record by hand voids this check, not the one above. Nor is it asked of a namesake: whether
+/// the claim that is named may be gone is I5's business.
 fn judge_selected(world: &World, name: &str, now: &ClaimReference, findings: &mut Findings) {
     let Some(claim) = world.claim(&now.namespace, &now.name) else { return };
+    if claim.metadata.uid.as_deref() != uid_of(now) {
+        return;
+    }
     let recorded = claim
         .metadata
         .annotations

@@ -1,7 +1,7 @@
 //! What a write by the controller to an `IPAddressClaim` must not do.
 
 use super::{
-    Findings, Rule, Versions, World, WriteFacts,
+    Actor, Findings, Rule, Versions, World, WriteFacts,
     delta::{Step, is_deleting, judge_delete, judge_metadata, step, took_off},
     world::{ip_of, phase_of},
 };
@@ -15,7 +15,7 @@ const OWN_ANNOTATIONS: [&str; 2] = [PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_A
 pub(super) fn judge(
     world: &World,
     versions: &Versions<IPAddressClaim>,
-    write: Option<&WriteFacts>,
+    (replica, write): (&Actor, Option<&WriteFacts>),
     findings: &mut Findings,
 ) {
     let new = versions.new.as_deref();
@@ -30,7 +30,7 @@ pub(super) fn judge(
     }
     judge_metadata(&old.metadata, new_meta, CLAIM_FINALIZER, &OWN_ANNOTATIONS, findings);
     if took_off(&old.metadata, new_meta, CLAIM_FINALIZER) {
-        judge_let_go(world, old, findings);
+        judge_let_go(world, old, replica, findings);
     }
     let Some(new) = new else { return };
     if old.spec != new.spec {
@@ -41,18 +41,23 @@ pub(super) fn judge(
 }
 
 /// I5, second half: when the claim lets go, nothing it holds is left as if it were held. Counted
-/// are the addresses that the controller is known to have seen in the claim's hands (it has written
-/// to them since, or published them): one that a driver binds at that very moment is finished by
-/// its own pass.
+/// are the addresses that this replica is known to have seen in the claim's hands, in time: it has
+/// written to them since, before the version of the claim that letting go was decided on; or that
+/// any replica matched or published, since then they are on record on the claim. One that a driver
+/// binds at that very moment is finished by its own pass, and so is one that a driver took out of its
+/// own phase at that moment.
 ///
-/// A reclaim may also give up on an address that the API server refuses to have written; that is
-/// not visible among commits. A scenario that provokes it has to expect this violation.
-fn judge_let_go(world: &World, old: &IPAddressClaim, findings: &mut Findings) {
+/// A reclaim may also give up on an address that the API server refuses to have written. That is not
+/// visible among commits: see [`super::Checker::refused`].
+fn judge_let_go(world: &World, old: &IPAddressClaim, replica: &Actor, findings: &mut Findings) {
     let uid = old.metadata.uid.as_deref().unwrap_or_default();
+    let decided_on = world.claim_revision(uid);
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
-        let seen = world.seen_by_controller(name) || published(old).any(|p| p.name == name);
-        if seen && !is_reclaimed(address) {
+        let on_record = world.came_by_match(name) || published(old).any(|p| p.name == name);
+        let in_time = world.unchanged_since(name, decided_on) && world.seen_by(replica, name);
+        let excused = world.was_refused(name) || world.marked_after(name, decided_on);
+        if (on_record || in_time) && !excused && !is_reclaimed(address) {
             findings.add(
                 Rule::I5,
                 format!(

@@ -270,10 +270,17 @@ impl Checker {
         &self.world
     }
 
+    /// Takes note that the API server refused the controller's write to an address, and would again:
+    /// not for a conflict, but for rights that are missing or a rule that is broken. A claim may go
+    /// without having reclaimed such an address.
+    pub fn refused(&mut self, address: &str) {
+        self.world.refused(address);
+    }
+
     /// Takes the next change, in the order of revisions, and says what it broke.
     pub fn apply(&mut self, change: &Change) -> Vec<Violation> {
         let mut findings = Findings::new(change.revision, change.object.to_string());
-        if matches!(change.actor, Some(Actor::Controller(_))) {
+        if let Some(replica @ Actor::Controller(_)) = &change.actor {
             match &change.object {
                 Object::Class(_) => {
                     findings.add(Rule::WhoWritesWhat, "the controller wrote a class".to_owned());
@@ -282,7 +289,8 @@ impl Checker {
                     address::judge(&self.world, v, change.write.as_ref(), &mut findings);
                 }
                 Object::Claim(v) => {
-                    claim::judge(&self.world, v, change.write.as_ref(), &mut findings);
+                    let author = (replica, change.write.as_ref());
+                    claim::judge(&self.world, v, author, &mut findings);
                 }
                 Object::Unreadable(_) => findings.add(
                     Rule::WhoWritesWhat,

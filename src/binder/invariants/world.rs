@@ -55,8 +55,12 @@ impl fmt::Display for ClaimKey {
 struct AddressPast {
     /// The controller set the `claimRef`, where there was none.
     matched: bool,
-    /// The controller has written to the address since.
-    seen: bool,
+    /// The replicas that have written to the address since.
+    seen: Vec<Actor>,
+    /// When a driver last took back `Conflict` or `Lost`.
+    unmarked: u64,
+    /// A write of the controller's to the address was refused for good since.
+    refused: bool,
     /// When the uid, or `Lost`, last changed.
     since: u64,
 }
@@ -75,6 +79,8 @@ pub(super) struct ClaimPast {
     carried: BTreeSet<String>,
     /// The finalizer was last taken off by somebody who is not the controller.
     stripped_by_others: bool,
+    /// When the finalizer was taken off, while it is.
+    stripped: Option<u64>,
     /// The selection was last written by somebody who is not the controller.
     selection_by_others: bool,
     /// What was published when the selection was last written.
@@ -173,8 +179,13 @@ impl World {
         self.address_past.get(address).is_some_and(|p| p.matched)
     }
 
-    pub(super) fn seen_by_controller(&self, address: &str) -> bool {
-        self.address_past.get(address).is_some_and(|p| p.seen)
+    pub(super) fn seen_by(&self, replica: &Actor, address: &str) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.seen.contains(replica))
+    }
+
+    /// Whether the address was in a driver's phase at any time after a revision, though it is not now.
+    pub(super) fn marked_after(&self, address: &str, revision: u64) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.unmarked > revision)
     }
 
     pub(super) fn unchanged_since(&self, address: &str, revision: u64) -> bool {
@@ -197,6 +208,15 @@ impl World {
         self.past(uid).is_some_and(|p| p.stripped_by_others)
     }
 
+    /// Whether the claim was protected at any time after a revision, though it is not any more.
+    pub(super) fn protected_after(&self, uid: &str, revision: u64) -> bool {
+        self.past(uid).and_then(|p| p.stripped).is_some_and(|stripped| stripped > revision)
+    }
+
+    pub(super) fn was_refused(&self, address: &str) -> bool {
+        self.address_past.get(address).is_some_and(|p| p.refused)
+    }
+
     pub(super) fn selection_by_others(&self, claim: &IPAddressClaim) -> bool {
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
         self.past(uid).is_some_and(|p| p.selection_by_others)
@@ -213,11 +233,12 @@ impl World {
         self.revision = change.revision;
         let name = change.object.name().to_owned();
         let namespace = change.object.namespace().map(str::to_owned);
-        let by_controller = matches!(change.actor, Some(Actor::Controller(_)));
+        let replica = change.actor.as_ref().filter(|a| matches!(a, Actor::Controller(_)));
+        let by_controller = replica.is_some();
         self.unreadable.remove(&(change.object.kind(), namespace.clone(), name.clone()));
         match &change.object {
             Object::Class(v) => put(&mut self.classes, name, v.new.clone()),
-            Object::Address(v) => self.apply_address(name, v, by_controller),
+            Object::Address(v) => self.apply_address(name, v, replica),
             Object::Claim(v) => {
                 let key = (namespace.unwrap_or_default(), name);
                 self.apply_claim(key, v, by_controller);
@@ -226,12 +247,19 @@ impl World {
         }
     }
 
+    /// The API server refused the controller's write to an address, as long as its holder stays.
+    pub(super) fn refused(&mut self, address: &str) {
+        if let Some(past) = self.address_past.get_mut(address) {
+            past.refused = true;
+        }
+    }
+
     /// What is known of an object ends when it can no longer be read.
     fn apply_unreadable(&mut self, object: &Unreadable) {
         let gone = Versions { old: None, new: None };
         match object.kind {
             Kind::Class => drop(self.classes.remove(&object.name)),
-            Kind::Address => self.apply_address(object.name.clone(), &gone, false),
+            Kind::Address => self.apply_address(object.name.clone(), &gone, None),
             Kind::Claim => {
                 let namespace = object.namespace.clone().unwrap_or_default();
                 self.claims.remove(&(namespace, object.name.clone()));
@@ -242,7 +270,7 @@ impl World {
         }
     }
 
-    fn apply_address(&mut self, name: String, v: &Versions<IPAddress>, by_controller: bool) {
+    fn apply_address(&mut self, name: String, v: &Versions<IPAddress>, replica: Option<&Actor>) {
         let old = self.addresses.get(&name).cloned();
         if let Some(old) = &old {
             if let Some(uid) = holder_uid(old) {
@@ -264,14 +292,18 @@ impl World {
         if !same_holder {
             let free_before = old.as_ref().is_some_and(|o| o.spec.claim_ref.is_none());
             *past = AddressPast {
-                matched: by_controller && free_before,
-                seen: by_controller,
+                matched: replica.is_some() && free_before,
                 since: self.revision,
+                ..AddressPast::default()
             };
         } else if old.as_ref().is_some_and(|o| lost(o) != lost(&new)) {
             past.since = self.revision;
         }
-        past.seen |= by_controller;
+        let marked = |a: &IPAddress| phase_of(a).is_some_and(AddressPhase::is_drivers);
+        if old.as_ref().is_some_and(|o| marked(o)) && !marked(&new) {
+            past.unmarked = self.revision;
+        }
+        past.seen.extend(replica.filter(|r| !past.seen.contains(r)).cloned());
         if let Some(ip) = ip_of(&new) {
             self.by_ip.entry(ip).or_default().insert(name.clone());
         }
@@ -302,6 +334,7 @@ impl World {
             past.carried.retain(|name| !withdrawn.contains(name));
             if stripped {
                 past.stripped_by_others = !by_controller;
+                past.stripped = Some(self.revision);
             }
             if let Some(new) = v.new.as_deref() {
                 past.learn(old, new, by_controller);
@@ -331,6 +364,7 @@ impl ClaimPast {
     fn learn(&mut self, old: Option<&IPAddressClaim>, new: &IPAddressClaim, by_controller: bool) {
         if has_finalizer(&new.metadata, CLAIM_FINALIZER) {
             self.stripped_by_others = false;
+            self.stripped = None;
         }
         let status = new.status.clone().unwrap_or_default();
         self.was_bound |= matches!(status.phase, Some(ClaimPhase::Bound | ClaimPhase::Lost));

@@ -13,7 +13,7 @@ use crate::{
         plan::{AddressPlan, AddressStep, Decision, EventReason, Subject},
         testing::{
             Object, add, address, claim, class, decide_address, decide_claim, free, key,
-            plan_address, plan_claim, world,
+            plan_address, plan_claim, plan_claim_after, world,
         },
         view::AddressView,
     },
@@ -70,7 +70,8 @@ fn b03_without_the_uid_only_the_claim_of_that_name_adopts_it() {
     let mut index = world(&[class("public"), open.clone(), next, claim("t2/api")]);
     assert_eq!(words(&decide_address(&index, "a1", false)), "-", "the claim's pass completes it");
     assert_eq!(plan_claim(&index, "t2/api").chosen().count(), 0);
-    let steps: Vec<_> = plan_claim(&index, "t1/web").steps.iter().map(|p| p.step.name()).collect();
+    let plan = plan_claim_after(&index, "t1/web", &["a1"]);
+    let steps: Vec<_> = plan.steps.iter().map(|p| p.step.name()).collect();
     assert!(steps.contains(&"complete"), "{steps:?}");
 
     add(&mut index, &open.held_by("t1/web", Some("uid-next")).version(2));

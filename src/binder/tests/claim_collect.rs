@@ -7,7 +7,7 @@ use crate::{
     api::{ClaimPhase, well_known::ADDRESS_FINALIZER},
     binder::{
         plan::{ClaimStep, EventReason},
-        testing::{Object, address, claim, class, free, plan_claim, world},
+        testing::{Object, address, claim, class, free, plan_claim_after, world},
     },
 };
 
@@ -28,7 +28,7 @@ fn protection_comes_before_everything() {
         claim("t1/web").finalizer(finalizer),
         free("a1", "192.0.2.1").held_by("t1/web", None),
     ]);
-    let plan = plan_claim(&index, "t1/web");
+    let plan = plan_claim_after(&index, "t1/web", &["a1"]);
     let ClaimStep::Mark { finalizers: Some(all), .. } = &plan.steps[0].step else {
         panic!("{:?}", plan.steps[0])
     };
@@ -94,7 +94,7 @@ fn a_reservation_is_completed_with_uid_and_protection() {
     let driver = "fake.example.org/teardown";
     let open = address("a1", "192.0.2.1").finalizer(driver).held_by("t1/web", None).version(7);
     let index = world(&[class("public"), claim("t1/web").protected(), open]);
-    let plan = plan_claim(&index, "t1/web");
+    let plan = plan_claim_after(&index, "t1/web", &["a1"]);
     let ClaimStep::Complete { address, finalizers } = &plan.steps[0].step else {
         panic!("{:?}", plan.steps[0])
     };

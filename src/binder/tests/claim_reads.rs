@@ -26,7 +26,18 @@ fn waiting(selected: &str) -> Object {
 // Nothing is at stake: nothing is read.
 #[case::first_bind(claim("t1/web"), vec![free("a1", "192.0.2.1")], &[])]
 #[case::nothing_free(claim("t1/web"), vec![], &[])]
-#[case::reservation(claim("t1/web"), vec![free("a1", "192.0.2.1").held_by("t1/web", None)], &[])]
+// It would be completed: for this claim, if it is still there.
+#[case::reservation(claim("t1/web"), vec![free("a1", "192.0.2.1").held_by("t1/web", None)], &["a1"])]
+#[case::reservation_of_a_claim_that_goes(
+    claim("t1/web").protected().deleting(),
+    vec![free("a1", "192.0.2.1").held_by("t1/web", None)],
+    &["a1"]
+)]
+#[case::reservation_that_goes(
+    claim("t1/web"),
+    vec![free("a1", "192.0.2.1").held_by("t1/web", None).deleting()],
+    &[]
+)]
 #[case::bound_and_held(bound(), vec![own("a1", "192.0.2.1")], &[])]
 #[case::bound_and_in_conflict(bound(), vec![own("a1", "192.0.2.1").phase("Conflict")], &[])]
 #[case::bound_and_blocked(bound(), vec![own("a1", "192.0.2.1").deleting()], &[])]

@@ -10,7 +10,7 @@ use crate::binder::{
     index::{Gone, Index, Seen},
     plan::Decision,
     testing::{Object, add, now},
-    view::{ClaimKey, Name},
+    view::{AddressView, ClaimKey, Name},
 };
 
 #[derive(Debug, Default)]
@@ -120,6 +120,15 @@ impl Replica {
                     for name in names {
                         self.read(store, &Id::Address(name.clone()));
                         assert!(confirmed.insert(name), "{key} asks for the same read again");
+                    }
+                    let open =
+                        |n: &Name| self.index.address(n).known().is_some_and(AddressView::is_open);
+                    if confirmed.iter().any(open) {
+                        self.read(store, &Id::Claim(key.clone()));
+                        // Another state, another pass.
+                        if self.index.claim(key).known() != Some(&claim) {
+                            return Vec::new();
+                        }
                     }
                 }
                 Decision::Act(plan) => {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use address_controller::api::AddressPhase;
-use kube::ResourceExt;
+use kube::{
+    ResourceExt,
+    api::{Patch, PatchParams},
+};
 use rstest::rstest;
 use testbed::{
     make::{self, MakeAddress},
@@ -25,6 +28,13 @@ fn destroys(bench: &Bench) -> usize {
         r.body.as_ref().is_some_and(|b| b["status"]["phase"] == "Released")
     };
     bench.writes().iter().filter(|r| r.verb == Verb::Delete || released(r)).count()
+}
+
+/// Removes a claim that is being deleted already.
+async fn force_delete_marked(bench: &Bench, name: &str) {
+    let free = Patch::Merge(serde_json::json!({ "metadata": { "finalizers": null } }));
+    bench.claims().patch(name, &PatchParams::default(), &free).await.unwrap();
+    assert!(bench.claims().get_opt(name).await.unwrap().is_none(), "{name} is still there");
 }
 
 impl Bench {
@@ -69,6 +79,46 @@ async fn h01_a_claim_that_replaced_the_one_in_the_cache_is_read() {
     bench.hold_a1(&claim.uid().unwrap()).await;
     bench.address_is("a1", AddressPhase::Bound).await;
     assert_eq!(destroys(&bench), 0);
+    bench.history().await.assert_clean();
+}
+
+/// H01: a driver makes an address for a claim, by its name alone, and the cache still has the claim
+/// that had the name before. Completed with that one's uid, the address would be taken from the
+/// claim that waits for it, and deleted.
+#[rstest]
+#[case::alive_in_the_cache(false)]
+#[case::on_its_way_out_in_the_cache(true)]
+#[tokio::test]
+async fn h01_a_reservation_is_not_completed_for_an_earlier_claim_of_the_name(#[case] going: bool) {
+    let bench = Bench::running("h01-reserved", &[]).await;
+    bench.class("public").await.unwrap();
+    let earlier = bench.claim("web", "public").await.unwrap();
+    bench.claim_is("web", address_controller::api::ClaimPhase::Pending).await;
+    if going {
+        // Its last write is refused for as long as the cache needs to hear of the deletion.
+        let unprotect = bench
+            .proxy
+            .rule(ours(Match::verb(Verb::Patch)).resource("ipaddressclaims"), Act::answer(500));
+        bench.delete_claim("web").await;
+        unprotect.reached(1, PATIENCE).await.unwrap();
+        bench.proxy.freeze_watches("ipaddressclaims", Freeze::NewOnesToo);
+        force_delete_marked(&bench, "web").await;
+        unprotect.remove();
+    } else {
+        bench.proxy.freeze_watches("ipaddressclaims", Freeze::NewOnesToo);
+        force_delete(&bench.claims(), "web").await;
+    }
+    let claim = bench.claim("web", "public").await.unwrap();
+    assert_ne!(earlier.uid(), claim.uid());
+    let address = make::address(&bench.name("a1"), &bench.name("public"), "192.0.2.1");
+    let address = address.delete_policy().reserved_for(bench.namespace(), "web");
+    bench.create(&address).await.unwrap();
+    bench.address_is("a1", AddressPhase::Bound).await;
+    let stored = bench.addresses().get(&bench.name("a1")).await.unwrap();
+    assert_eq!(crate::support::held_by(&stored), claim.uid());
+    assert_eq!(destroys(&bench), 0);
+    bench.proxy.thaw_watches("ipaddressclaims");
+    bench.claim_is("web", address_controller::api::ClaimPhase::Bound).await;
     bench.history().await.assert_clean();
 }
 

@@ -6,8 +6,10 @@
 //! controller decides anything: it sees what a cluster sees.
 
 pub mod binaries;
+pub mod chaos;
 pub mod controller;
 pub mod controlplane;
+pub mod freezer;
 pub mod history;
 pub mod house;
 pub mod http;

@@ -24,6 +24,8 @@ enum Command {
     Demo(demo::Args),
     /// All checks and all tests, or some of the tests.
     Test(commands::test::Args),
+    /// Replicas at work while everything that can go wrong does; then the history is judged.
+    Chaos(commands::chaos::Args),
     /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
     Check,
     /// Writes the generated files of the chart: definitions and roles.
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => commands::test::run(&args),
+        Command::Chaos(args) => commands::chaos::run(&args),
         Command::Check => commands::check::run(),
         Command::Manifests => commands::manifests::run(),
         Command::Controlplane(args) => commands::controlplane::run(&args),

@@ -236,6 +236,35 @@ fn naming_a_claim_that_is_not_protected() {
     }
 }
 
+/// I5: two replicas at once. One binds on the address as it was while the claim was protected; the
+/// other lets the claim go in between, which the first cannot know, and nothing refuses it.
+#[test]
+fn naming_a_claim_that_another_replica_has_just_let_go() {
+    for (decided_on, broken) in [(4, &[][..]), (6, &[Rule::I5])] {
+        let mut story = Story::selected();
+        story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+        story.claim_gone(&Actor::Controller("address-controller/two".to_owned()), "web");
+        assert_eq!(story.revision, 6);
+        let version = |a: &mut IPAddress| {
+            a.metadata.resource_version = Some(u64::to_string(&decided_on));
+        };
+        story.address(&Actor::Driver, "a1", version);
+        story.address(&controller(), "a1", hold("web"));
+        assert_eq!(story.rules(), broken, "{decided_on}");
+    }
+}
+
+/// A claim that is deleted in the moment of its marking goes with the finalizer on it, and another
+/// takes its name before the address is bound. That one has chosen nothing, and nothing is asked of it.
+#[test]
+fn naming_a_claim_whose_name_is_another_s_by_now() {
+    let mut story = Story::selected();
+    story.claim_gone(&Actor::Tenant, "web");
+    story.claim(&Actor::Tenant, "web", |c| c.metadata.uid = Some("second".to_owned()));
+    story.address(&controller(), "a1", hold("web"));
+    story.broke(&[]);
+}
+
 /// I5: a `claimRef` written by the controller is never without a uid.
 #[test]
 fn matching_by_name_alone() {

@@ -10,8 +10,17 @@ fn letting_go_before_everything_is_reclaimed() {
     let gone = |s: &mut Story| s.address_gone(&controller(), "a1");
     let conflict = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
     let moved = |s: &mut Story| s.address(&Actor::Administrator, "a1", |a| a.spec.claim_ref = None);
+    let refused = |s: &mut Story| s.checker.refused("a1");
+    let another_time = |s: &mut Story| {
+        s.checker.refused("a1");
+        s.address(&Actor::Administrator, "a1", |a| a.spec.claim_ref = None);
+        s.address(&Actor::Administrator, "a1", hold("web"));
+        s.address(&controller(), "a1", phase(AddressPhase::Bound));
+    };
     let nothing = |_: &mut Story| {};
-    let rows: [(Step, &[Rule]); 6] = [
+    let rows: [(Step, &[Rule]); 8] = [
+        (&refused, &[]),
+        (&another_time, &[Rule::I5]),
         (&nothing, &[Rule::I5]),
         (&released, &[]),
         (&going, &[]),
@@ -35,6 +44,71 @@ fn letting_go_of_an_object_that_stays() {
         let mut story = Story::bound();
         story.claim(&actor, "web", |c| c.metadata.finalizers = None);
         story.broke(broken);
+    }
+}
+
+/// I5: what a driver binds after the deletion was asked for may come too late for the claim's pass,
+/// also where the address's pass has seen to it in between.
+#[test]
+fn letting_go_while_a_driver_binds() {
+    let late = |s: &mut Story| {
+        s.address(&Actor::Driver, "a1", hold("web"));
+        s.address(&controller(), "a1", phase(AddressPhase::Bound));
+    };
+    let matched = |s: &mut Story| s.address(&controller(), "a1", hold("web"));
+    let rows: [(Step, &[Rule]); 2] = [(&late, &[]), (&matched, &[Rule::I5])];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::selected();
+        story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+        step(&mut story);
+        story.claim_gone(&controller(), "web");
+        assert_eq!(story.rules(), broken, "row {row}");
+    }
+}
+
+/// I5: what another replica has seen of a driver's address is not known to this one, before it is
+/// published; and a mark that a driver takes back at that moment comes too late for the claim's pass.
+#[test]
+fn letting_go_of_what_could_not_be_known() {
+    let two = Actor::Controller("address-controller/two".to_owned());
+    let bound = |s: &mut Story, by: &Actor| {
+        s.address(&Actor::Driver, "a1", hold("web"));
+        s.address(by, "a1", phase(AddressPhase::Bound));
+    };
+    let going = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+    let seen_by_another = |s: &mut Story| {
+        bound(s, &two);
+        going(s);
+    };
+    let seen = |s: &mut Story| {
+        bound(s, &controller());
+        going(s);
+    };
+    let unmarked = |s: &mut Story| {
+        bound(s, &controller());
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+        going(s);
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+    };
+    let unmarked_before = |s: &mut Story| {
+        bound(s, &controller());
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
+        s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+        going(s);
+    };
+    let rows: [(Step, &[Rule]); 4] = [
+        (&seen_by_another, &[]),
+        (&seen, &[Rule::I5]),
+        (&unmarked, &[]),
+        (&unmarked_before, &[Rule::I5]),
+    ];
+    for (row, (step, broken)) in rows.into_iter().enumerate() {
+        let mut story = Story::new();
+        story.claim(&Actor::Tenant, "web", |_| {});
+        story.claim(&controller(), "web", |c| select(c, ""));
+        step(&mut story);
+        story.claim_gone(&controller(), "web");
+        assert_eq!(story.rules(), broken, "row {row}");
     }
 }
 

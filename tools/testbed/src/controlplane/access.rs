@@ -35,6 +35,17 @@ impl ControlPlane {
         Ok(Client::try_from(config)?)
     }
 
+    /// As [`admin`](Self::admin), at another API server with the same certificate and tokens.
+    ///
+    /// # Errors
+    /// Outside a runtime.
+    pub(super) fn admin_at(&self, url: &str) -> Result<Client> {
+        let mut config = self.config()?;
+        config.cluster_url = url.parse()?;
+        config.auth_info.token = Some(ADMIN_TOKEN.to_owned().into());
+        Ok(Client::try_from(config)?)
+    }
+
     /// The server's address and certificate, without credentials. Nothing is retried by itself.
     ///
     /// # Errors

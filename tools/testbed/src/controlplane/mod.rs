@@ -6,6 +6,7 @@
 mod access;
 mod crds;
 mod programs;
+mod second;
 mod service_account;
 
 use std::{
@@ -16,6 +17,7 @@ use std::{
 
 pub use access::{ADMIN_TOKEN, USER_AGENT};
 pub use crds::install_crds;
+pub use second::SecondApiServer;
 pub use service_account::rule;
 
 use anyhow::{Context, Result};
@@ -31,6 +33,9 @@ use crate::{
 
 /// How long the API server may take to be ready: 3 s where it was tried, much more on a busy machine.
 const READY: Duration = Duration::from_mins(2);
+
+/// What the API server says goes here.
+const APISERVER_LOG: &str = "kube-apiserver.log";
 
 /// How a control plane is started.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +105,7 @@ impl ControlPlane {
         let ports = Ports { etcd: free_port(), etcd_peer: free_port(), apiserver: free_port() };
         let guarded = !options.detached;
         let etcd = programs::etcd(binaries, &folder, ports, guarded)?;
-        let apiserver = programs::apiserver(binaries, &folder, ports, guarded)?;
+        let apiserver = programs::apiserver(binaries, &folder, ports, guarded, APISERVER_LOG)?;
         let this = Self {
             folder,
             temporary: Mutex::new(temporary),
@@ -156,6 +161,11 @@ impl ControlPlane {
         format!("http://127.0.0.1:{}", self.ports.etcd)
     }
 
+    /// The port of [`etcd_url`](Self::etcd_url).
+    pub fn etcd_port(&self) -> u16 {
+        self.ports.etcd
+    }
+
     /// The API server's audit log: one JSON event a line, complete before a request is answered.
     pub fn audit_log(&self) -> PathBuf {
         self.folder.join("audit.log")
@@ -185,9 +195,14 @@ impl ControlPlane {
     /// When it cannot be started or is not ready in time.
     pub async fn restart_apiserver(&self) -> Result<()> {
         self.stop_apiserver();
-        *self.apiserver.lock() =
-            programs::apiserver(&self.binaries, &self.folder, self.ports, !self.detached)
-                .context("starting the API server again")?;
+        *self.apiserver.lock() = programs::apiserver(
+            &self.binaries,
+            &self.folder,
+            self.ports,
+            !self.detached,
+            APISERVER_LOG,
+        )
+        .context("starting the API server again")?;
         self.wait_ready().await
     }
 

@@ -59,6 +59,7 @@ pub(super) fn apiserver(
     folder: &Path,
     ports: Ports,
     guarded: bool,
+    log: &str,
 ) -> Result<Process> {
     let file = |flag: &str, name: &str| format!("--{flag}={}", folder.join(name).display());
     let mut command = Command::new(&binaries.apiserver);
@@ -80,7 +81,7 @@ pub(super) fn apiserver(
         .arg(file("audit-log-path", "audit.log"))
         .args(["--audit-log-mode=blocking-strict", "--audit-log-maxsize=100000"])
         .arg("--allow-privileged=true");
-    Process::spawn(&mut command, &folder.join("kube-apiserver.log"), guarded)
+    Process::spawn(&mut command, &folder.join(log), guarded)
 }
 
 pub(super) fn manager(

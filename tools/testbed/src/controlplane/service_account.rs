@@ -61,13 +61,7 @@ impl ControlPlane {
         let account = ServiceAccount { metadata: metadata.clone(), ..ServiceAccount::default() };
         accounts.patch(name, &params, &Patch::Apply(&account)).await?;
 
-        let cluster_roles: Api<ClusterRole> = Api::all(client.clone());
-        let role = ClusterRole {
-            metadata: metadata.clone(),
-            rules: Some(rules),
-            ..ClusterRole::default()
-        };
-        cluster_roles.patch(name, &params, &Patch::Apply(&role)).await?;
+        self.set_rules(name, rules).await?;
 
         let bindings: Api<ClusterRoleBinding> = Api::all(client);
         let binding = ClusterRoleBinding {
@@ -96,5 +90,18 @@ impl ControlPlane {
         };
         let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
         Ok(answer.status.context("a token request was answered without a token")?.token)
+    }
+
+    /// Replaces the rules of such a service account, in all namespaces.
+    ///
+    /// # Errors
+    /// When the API server refuses it.
+    pub async fn set_rules(&self, name: &str, rules: Vec<PolicyRule>) -> Result<()> {
+        let cluster_roles: Api<ClusterRole> = Api::all(self.admin()?);
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let role = ClusterRole { metadata, rules: Some(rules), ..ClusterRole::default() };
+        let params = PatchParams::apply("testbed").force();
+        cluster_roles.patch(name, &params, &Patch::Apply(&role)).await?;
+        Ok(())
     }
 }

@@ -41,6 +41,8 @@ pub struct Request {
     pub status: u16,
     /// What the write was conditional on.
     pub precondition: Precondition,
+    /// The resourceVersion that it was conditional on, if on one that is a revision.
+    pub on_revision: Option<u64>,
     /// What the write left behind.
     pub effect: Effect,
 }
@@ -130,25 +132,26 @@ pub(super) fn end_of_last_line(log: &Path) -> Result<u64> {
     Ok(0)
 }
 
-/// Every request that was answered from this offset of the log on, in the order of the answers.
+/// Every request that was answered from this offset of the log on, in the order of the answers, and
+/// the offset to go on from.
 ///
-/// A line that is still being written is left for the next time.
+/// A line that is still being written is left for the next time. The log is read line by line: of a
+/// line's two objects nothing stays but what they say of the write.
 ///
 /// # Errors
 /// When the log cannot be read, or has a line that is no audit event.
-pub(super) fn read(log: &Path, from: u64, actors: &Actors) -> Result<Vec<Request>> {
+pub(super) fn read(log: &Path, from: u64, actors: &Actors) -> Result<(Vec<Request>, u64)> {
     let mut file = File::open(log).with_context(|| format!("the audit log {}", log.display()))?;
     file.seek(SeekFrom::Start(from))?;
     let mut reader = BufReader::new(file);
     let mut requests = Vec::new();
-    let mut line = String::new();
-    while reader.read_line(&mut line)? > 0 {
-        if line.ends_with('\n') {
-            requests.extend(parse(&line, actors).with_context(|| format!("audit line {line}"))?);
-        }
+    let (mut line, mut offset) = (String::new(), from);
+    while reader.read_line(&mut line)? > 0 && line.ends_with('\n') {
+        offset += line.len() as u64;
+        requests.extend(parse(&line, actors).with_context(|| format!("audit line {line}"))?);
         line.clear();
     }
-    Ok(requests)
+    Ok((requests, offset))
 }
 
 /// One line. Absent: what says nothing of its own, such as the end of a watch, and dry runs.
@@ -161,7 +164,7 @@ pub(super) fn parse(line: &str, actors: &Actors) -> Result<Option<Request>> {
     }
     let Some(object) = event.object_ref else { return Ok(None) };
     let status = event.response_status.as_ref().map_or(0, |s| s.code);
-    let precondition = precondition(ask, event.request_object.as_ref());
+    let (precondition, on_revision) = precondition(ask, event.request_object.as_ref());
     let effect = effect(ask, status, event.response_object.as_ref());
     Ok(Some(Request {
         received: event.request_received_timestamp,
@@ -175,6 +178,7 @@ pub(super) fn parse(line: &str, actors: &Actors) -> Result<Option<Request>> {
         subresource: object.subresource,
         status,
         precondition,
+        on_revision,
         effect,
     }))
 }
@@ -212,24 +216,25 @@ pub(super) fn kind(resource: &str) -> Option<Kind> {
     }
 }
 
-/// The condition, where each verb has it: in the options of a DELETE, as a `test` in a JSON patch,
-/// and else in the metadata of what is written.
-fn precondition(ask: Ask, body: Option<&Value>) -> Precondition {
-    let Some(body) = body else { return Precondition::default() };
-    if let Some(operations) = body.as_array() {
-        let tests = |path: &str| operations.iter().any(|o| o["op"] == "test" && o["path"] == path);
-        return Precondition {
-            resource_version: tests("/metadata/resourceVersion"),
-            uid: tests("/metadata/uid"),
-        };
-    }
-    let given = match ask {
-        Ask::Write(Verb::Delete | Verb::DeleteCollection) => &body["preconditions"],
-        Ask::Write(Verb::Update | Verb::Patch) => &body["metadata"],
-        Ask::Write(Verb::Create) | Ask::Get | Ask::List | Ask::Watch => &Value::Null,
+/// The condition, and the revision in it, where each verb has it: in the options of a DELETE, as a
+/// `test` in a JSON patch, and else in the metadata of what is written.
+fn precondition(ask: Ask, body: Option<&Value>) -> (Precondition, Option<u64>) {
+    let Some(body) = body else { return Default::default() };
+    let tested = |field: &str| {
+        let path = format!("/metadata/{field}");
+        let tests = |o: &&Value| o["op"] == "test" && o["path"] == *path;
+        body.as_array().and_then(|all| all.iter().find(tests)).map(|o| &o["value"])
     };
-    let has = |field: &str| given[field].as_str().is_some_and(|text| !text.is_empty());
-    Precondition { resource_version: has("resourceVersion"), uid: has("uid") }
+    let given = |field: &str| match ask {
+        _ if body.is_array() => tested(field),
+        Ask::Write(Verb::Delete | Verb::DeleteCollection) => Some(&body["preconditions"][field]),
+        Ask::Write(Verb::Update | Verb::Patch) => Some(&body["metadata"][field]),
+        Ask::Write(Verb::Create) | Ask::Get | Ask::List | Ask::Watch => None,
+    };
+    let text = |field: &str| given(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let (version, uid) = (text("resourceVersion"), text("uid"));
+    let condition = Precondition { resource_version: version.is_some(), uid: uid.is_some() };
+    (condition, version.and_then(|v| v.parse().ok()))
 }
 
 /// The API server answers the removal of the last finalizer with the object as it never was stored

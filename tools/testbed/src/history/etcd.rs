@@ -15,7 +15,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 /// How long the whole history may take to be read.
-const READ: Duration = Duration::from_mins(1);
+const READ: Duration = Duration::from_mins(5);
 
 /// One commit to one key.
 #[derive(Clone, Debug)]
@@ -67,9 +67,10 @@ async fn watch(url: &str, from: u64, until: u64) -> Result<Vec<Commit>> {
     let mut commits = Vec::new();
     let mut line = Vec::new();
     while let Some(chunk) = chunks.next().await {
-        for byte in chunk.context("the watch broke")? {
-            if byte != b'\n' {
-                line.push(byte);
+        let chunk = chunk.context("the watch broke")?;
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            line.extend_from_slice(piece);
+            if !piece.ends_with(b"\n") {
                 continue;
             }
             let read: WatchLine = serde_json::from_slice(&line).context("a line of the watch")?;

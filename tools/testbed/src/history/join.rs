@@ -3,7 +3,8 @@
 //! A stored object is found by its revision. A deletion has none in the log: it is found by the
 //! object's uid. A write that changed nothing answers with the revision of the write before it, so
 //! of several the first to be received is taken. And a write that took effect although its answer
-//! was an error is found by name, when nothing else fits.
+//! was an error is found by name, when nothing else fits: but not where it was conditional on another
+//! version than the one before the commit, nor a creation where there was one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,6 +20,8 @@ pub(super) struct Wanted {
     pub namespace: Option<String>,
     pub name: String,
     pub uid: String,
+    /// The revision of the object before; absent when it was created.
+    pub before: Option<u64>,
     pub manner: Manner,
 }
 
@@ -106,7 +109,12 @@ impl<'a> Index<'a> {
         let fits = |i: &&usize| {
             let request = &self.requests[**i];
             let deletes = request.ask == Ask::Write(Verb::Delete);
-            !taken.contains(*i)
+            // Another version than it asked for: then this is not what it did.
+            let refused = request.on_revision.is_some_and(|v| Some(v) != wanted.before);
+            let creates = request.ask == Ask::Write(Verb::Create);
+            !refused
+                && creates == wanted.before.is_none()
+                && !taken.contains(*i)
                 && request.target == Target::Kind(wanted.kind)
                 && request.namespace == wanted.namespace
                 && request.name.as_deref() == Some(wanted.name.as_str())

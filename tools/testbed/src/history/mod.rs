@@ -8,6 +8,8 @@
 mod actors;
 mod audit;
 mod etcd;
+#[cfg(test)]
+mod every_rule;
 mod join;
 mod objects;
 mod report;
@@ -31,6 +33,9 @@ pub use report::{Counts, Report, check, check_at_rest};
 /// How often, and how many times, the log is looked at again for the authors of the last commits:
 /// a commit is in etcd a moment before its request is in the log.
 const AGAIN: (Duration, u32) = (Duration::from_millis(50), 20);
+
+/// After so many looks, one at which nothing new was there is the last.
+const ENOUGH: u32 = 5;
 
 /// Where a control plane's history is to be read, and who is who in it.
 #[derive(Clone, Debug)]
@@ -105,15 +110,22 @@ impl Source {
     /// When etcd does not answer or has compacted, or the log cannot be read.
     pub async fn read_since(&self, bookmark: &Bookmark) -> Result<History> {
         let commits = etcd::since(&self.etcd_url, bookmark.revision + 1).await?;
+        let happened = Happened::read(bookmark, commits);
         let (pause, times) = AGAIN;
-        let mut looks = 0;
+        let (mut requests, mut offset) = (Vec::new(), bookmark.audit_offset);
+        let mut look = 0;
         loop {
-            let requests = audit::read(&self.audit_log, bookmark.audit_offset, &self.actors)?;
-            let history = History::join(bookmark, &commits, requests);
-            looks += 1;
-            if history.unattributed().count() == 0 || looks > times {
-                return Ok(history);
+            let (more, next) = audit::read(&self.audit_log, offset, &self.actors)?;
+            let nothing_new = more.is_empty() && look > 0;
+            requests.extend(more);
+            offset = next;
+            let made_by = happened.join(&requests);
+            let all_known = made_by.iter().skip(happened.beginning).all(Option::is_some);
+            // A server that was killed logs no more, however often one looks.
+            if all_known || look == times || (nothing_new && look > ENOUGH) {
+                return Ok(History::new(happened, requests, made_by));
             }
+            look += 1;
             tokio::time::sleep(pause).await;
         }
     }
@@ -177,6 +189,32 @@ impl Scope {
     }
 }
 
+/// The changes, before it is known who made them.
+struct Happened {
+    changes: Vec<Change>,
+    wanted: Vec<join::Wanted>,
+    beginning: usize,
+}
+
+impl Happened {
+    fn read(bookmark: &Bookmark, commits: Vec<etcd::Commit>) -> Self {
+        let mut reader = objects::Reader::default();
+        let mut all: Vec<_> = bookmark.existing.iter().filter_map(|c| reader.take(c)).collect();
+        let beginning = all.len();
+        // Each commit's text is let go when it is read: there are hundreds of megabytes of it.
+        all.extend(commits.into_iter().filter_map(|c| reader.take(&c)));
+        let (changes, wanted) = all.into_iter().unzip();
+        Self { changes, wanted, beginning }
+    }
+
+    /// For each change the index of its request.
+    fn join(&self, requests: &[Request]) -> Vec<Option<usize>> {
+        let mut made_by = join::join(&self.wanted[self.beginning..], requests);
+        made_by.splice(0..0, std::iter::repeat_n(None, self.beginning));
+        made_by
+    }
+}
+
 impl History {
     /// The whole history of a control plane, with the controller told apart from all others.
     ///
@@ -186,14 +224,8 @@ impl History {
         Source::new(etcd_url, audit_log).read().await
     }
 
-    fn join(bookmark: &Bookmark, commits: &[etcd::Commit], requests: Vec<Request>) -> Self {
-        let mut read = objects::Reader::default();
-        let mut changes: Vec<_> = bookmark.existing.iter().filter_map(|c| read.take(c)).collect();
-        let beginning = changes.len();
-        changes.extend(commits.iter().filter_map(|c| read.take(c)));
-        let (mut changes, wanted): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-        let mut made_by = join::join(&wanted[beginning..], &requests);
-        made_by.splice(0..0, std::iter::repeat_n(None, beginning));
+    fn new(happened: Happened, requests: Vec<Request>, made_by: Vec<Option<usize>>) -> Self {
+        let Happened { mut changes, beginning, .. } = happened;
         for (change, request) in changes.iter_mut().zip(&made_by) {
             let request = request.map(|i| &requests[i]);
             change.actor = request.map(|r| r.actor.clone());

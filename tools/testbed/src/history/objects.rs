@@ -26,6 +26,7 @@ pub(super) struct Reader {
 struct Stored {
     read: Read,
     uid: String,
+    revision: u64,
     deleting: bool,
 }
 
@@ -62,6 +63,7 @@ impl Reader {
             namespace: commit.namespace.clone(),
             name: commit.name.clone(),
             uid,
+            before: old.as_ref().map(|o| o.revision),
             manner,
         };
         let object = object(commit, kind, old.map(|s| s.read), new.map(|s| s.read));
@@ -118,6 +120,7 @@ fn stored(kind: Kind, bytes: &[u8], revision: u64) -> Stored {
     Stored {
         read: read.unwrap_or(Read::Strange),
         uid: partial.metadata.uid,
+        revision,
         deleting: partial.metadata.deletion_timestamp.is_some(),
     }
 }

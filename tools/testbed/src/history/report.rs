@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
-use address_controller::binder::invariants::{Actor, Change, Checker, Object, Violation};
+use address_controller::binder::invariants::{Actor, Change, Checker, Kind, Object, Violation};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::History;
+use super::{History, Request, Target};
 
 /// How many changes of the same object are told before and after a violation.
 const AROUND: usize = 5;
+
+/// Refusals that say nothing of the next try: who asks, what is there, how it is, how busy it is.
+const AGAIN: [u16; 4] = [401, 404, 409, 429];
 
 /// How many violations are told in full.
 const TOLD: usize = 20;
@@ -53,8 +56,31 @@ pub fn check_at_rest(history: &History) -> Report {
 
 fn fold(history: &History) -> (Vec<Violation>, Checker) {
     let mut checker = Checker::new();
-    let violations = history.changes.iter().flat_map(|c| checker.apply(c)).collect();
+    let mut violations = Vec::new();
+    let mut refusals = refusals(history).into_iter().peekable();
+    for (change, request) in history.changes.iter().zip(&history.made_by) {
+        // What its author was refused before. By when requests came: they are answered in any order,
+        // and some a minute after they took effect.
+        if let Some(request) = request.and_then(|i| history.requests.get(i)) {
+            while let Some(refused) = refusals.next_if(|r| r.received < request.received) {
+                checker.refused(refused.name.as_deref().unwrap_or_default());
+            }
+        }
+        violations.extend(checker.apply(change));
+    }
     (violations, checker)
+}
+
+/// The controller's writes to addresses that the API server refused, and would refuse again, in the
+/// order in which they came.
+fn refusals(history: &History) -> Vec<&Request> {
+    let for_good = |r: &&Request| (400..500).contains(&r.status) && !AGAIN.contains(&r.status);
+    let address = |r: &&Request| r.target == Target::Kind(Kind::Address) && r.is_write();
+    let controllers = |r: &&Request| matches!(r.actor, Actor::Controller(_));
+    let all = history.requests.iter();
+    let mut all: Vec<_> = all.filter(for_good).filter(address).filter(controllers).collect();
+    all.sort_by(|a, b| a.received.cmp(&b.received));
+    all
 }
 
 impl Report {

@@ -8,7 +8,7 @@ use super::{
     *,
 };
 
-const AGENT: &str = "address-controller/0.1.0 (one)";
+pub(super) const AGENT: &str = "address-controller/0.1.0 (one)";
 
 fn event(verb: &str, code: u16, asked: &Value, answered: &Value) -> Value {
     json!({
@@ -61,9 +61,13 @@ fn commit(revision: u64, value: Option<&Value>) -> etcd::Commit {
     }
 }
 
-fn history(commits: &[etcd::Commit], events: &[Value]) -> History {
+/// The history of these commits and these lines of the log.
+pub(super) fn history_of(commits: &[etcd::Commit], events: &[Value]) -> History {
     let beginning = Bookmark { revision: 0, audit_offset: 0, existing: Vec::new() };
-    History::join(&beginning, commits, events.iter().filter_map(parse).collect())
+    let happened = Happened::read(&beginning, commits.to_vec());
+    let requests: Vec<_> = events.iter().filter_map(parse).collect();
+    let made_by = happened.join(&requests);
+    History::new(happened, requests, made_by)
 }
 
 /// Where each way of writing keeps its condition.
@@ -163,7 +167,7 @@ fn a_write_that_changed_nothing_made_no_commit() {
     let made = event("create", 201, &Value::Null, &answer(&stored, 5));
     let mut nothing = event("patch", 200, &Value::Null, &answer(&stored, 5));
     nothing["requestReceivedTimestamp"] = "2026-01-01T00:00:00.000002Z".into();
-    let history = history(&[commit(5, Some(&stored))], &[nothing, made]);
+    let history = history_of(&[commit(5, Some(&stored))], &[nothing, made]);
     let write = history.changes[0].write.clone().expect("its request");
     assert_eq!(write.verb, Verb::Create);
     let writes = history.writes_by_controller(&Scope::everything());
@@ -186,7 +190,7 @@ fn deletions_are_joined_by_uid() {
         event("patch", 200, &json!({ "metadata": { "resourceVersion": "6" } }), &ended),
     ];
     let commits = [commit(5, Some(&first)), commit(6, Some(&marked)), commit(9, None)];
-    let history = history(&commits, &events);
+    let history = history_of(&commits, &events);
     let verbs: Vec<_> = history.changes.iter().map(|c| c.write.as_ref().map(|w| w.verb)).collect();
     assert_eq!(verbs, [Some(Verb::Create), Some(Verb::Delete), Some(Verb::Patch)]);
     assert!(history.changes[1].write.as_ref().is_some_and(|w| w.precondition.uid));
@@ -194,7 +198,7 @@ fn deletions_are_joined_by_uid() {
     // At once, where no finalizer keeps it.
     let status = json!({ "kind": "Status", "details": { "uid": "u1" } });
     let at_once = event("delete", 200, &Value::Null, &status);
-    let history = self::history(&[commit(5, Some(&first)), commit(6, None)], &[at_once]);
+    let history = history_of(&[commit(5, Some(&first)), commit(6, None)], &[at_once]);
     let verbs: Vec<_> = history.changes.iter().map(|c| c.write.as_ref().map(|w| w.verb)).collect();
     assert_eq!(verbs, [None, Some(Verb::Delete)]);
     assert_eq!(history.unattributed().count(), 1, "nobody created it");
@@ -208,9 +212,29 @@ fn a_write_with_an_error_for_an_answer_is_found_by_name() {
         event("create", 201, &Value::Null, &answer(&first, 5)),
         event("patch", 504, &json!({ "metadata": { "resourceVersion": "5" } }), &Value::Null),
     ];
-    let history = history(&[commit(5, Some(&first)), commit(6, Some(&second))], &events);
+    let history = history_of(&[commit(5, Some(&first)), commit(6, Some(&second))], &events);
     assert_eq!(history.unattributed().count(), 0);
     assert_eq!(history.request_of(1).map(|r| r.status), Some(504));
+}
+
+/// A server that was killed has not logged what it was at: such a commit is not given to whoever
+/// asked in vain for something else.
+#[test]
+fn a_write_with_an_error_for_an_answer_is_not_found_where_it_cannot_have_been() {
+    let stored = address("Available");
+    let patch = |on: &str| {
+        let body = json!({ "metadata": { "resourceVersion": on } });
+        event("patch", 504, &body, &Value::Null)
+    };
+    let create = event("create", 504, &Value::Null, &Value::Null);
+    for (asked, known) in [(patch("4"), 0), (patch("5"), 1), (create, 1)] {
+        let commits = [commit(5, Some(&stored)), commit(6, Some(&address("Bound")))];
+        let history = history_of(&commits, std::slice::from_ref(&asked));
+        assert_eq!(2 - history.unattributed().count(), known, "{asked}");
+        let found = [0, 1].map(|i| history.request_of(i).is_some());
+        let is_creation = asked["verb"] == "create";
+        assert_eq!(found, [is_creation, known == 1 && !is_creation], "{asked}");
+    }
 }
 
 /// A06: an object that does not parse is told of, and stops nothing.
@@ -219,7 +243,7 @@ fn a06_a_strange_object_is_told_of() {
     let strange = address("Quarantined");
     let fine = address("Available");
     let commits = [commit(5, Some(&strange)), commit(6, Some(&fine)), commit(7, None)];
-    let history = history(&commits, &[]);
+    let history = history_of(&commits, &[]);
     assert_eq!(history.unreadable().map(|u| u.name.as_str()).collect::<Vec<_>>(), ["a1"]);
     assert!(matches!(&history.changes[1].object, Object::Address(v) if v.old.is_none()));
     assert!(matches!(&history.changes[2].object, Object::Address(v) if v.old.is_some()));
@@ -238,7 +262,8 @@ fn counters_are_scoped() {
     others["userAgent"] = "kubectl".into();
     let made = event("create", 201, &Value::Null, &answer(&stored, 5));
     let refused = event("patch", 409, &Value::Null, &Value::Null);
-    let history = history(&[commit(5, Some(&stored))], &[made, refused, elsewhere, others, read]);
+    let history =
+        history_of(&[commit(5, Some(&stored))], &[made, refused, elsewhere, others, read]);
     let count = |scope: Scope| history.writes_by_controller(&scope).len();
     assert_eq!(count(Scope::everything()), 3);
     assert_eq!(count(Scope::everything().namespace("t1")), 1);
@@ -260,7 +285,7 @@ fn a_violation_is_told_with_the_changes_around_it() {
     created["userAgent"] = "kubectl".into();
     let events = [created, event("patch", 200, &Value::Null, &answer(&second, 6)), driver];
     let commits = [commit(5, Some(&first)), commit(6, Some(&second)), commit(7, Some(&third))];
-    let report = check(&history(&commits, &events));
+    let report = check(&history_of(&commits, &events));
     let rules: Vec<_> = report.violations.iter().map(|v| v.rule).collect();
     assert_eq!(rules, [Rule::I6], "{}", report.text());
     let text = report.text();
@@ -278,7 +303,7 @@ fn a_violation_is_told_with_the_changes_around_it() {
 /// A history whose authors are lost is not clean, unless it is known how many may be.
 #[test]
 fn a_history_without_authors_is_not_clean() {
-    let report = check(&history(&[commit(5, Some(&address("Available")))], &[]));
+    let report = check(&history_of(&[commit(5, Some(&address("Available")))], &[]));
     assert!(report.violations.is_empty());
     assert!(std::panic::catch_unwind(|| report.assert_clean()).is_err());
     report.assert_clean_but_for(1);
@@ -287,7 +312,7 @@ fn a_history_without_authors_is_not_clean() {
 /// What must hold at rest is asked only where it is asked for.
 #[test]
 fn rest_is_checked_apart() {
-    let history = history(&[commit(5, Some(&address("Pending")))], &[]);
+    let history = history_of(&[commit(5, Some(&address("Pending")))], &[]);
     assert_eq!(check(&history).violations.len(), 0);
     let rules: Vec<_> = check_at_rest(&history).violations.iter().map(|v| v.rule).collect();
     assert_eq!(rules, [Rule::I9]);

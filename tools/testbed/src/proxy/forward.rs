@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Response, StatusCode, header, request::Parts};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kube::client::ConfigExt;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::net::TcpListener;
 
 use super::{
@@ -33,7 +33,7 @@ pub(super) struct State {
     /// How often requests were forgotten: an index from before points at nothing.
     era: Mutex<usize>,
     upstream: Upstream,
-    server: http::Uri,
+    server: RwLock<http::Uri>,
 }
 
 impl State {
@@ -50,8 +50,13 @@ impl State {
             requests: Mutex::default(),
             era: Mutex::default(),
             upstream,
-            server: config.cluster_url,
+            server: RwLock::new(config.cluster_url),
         })
+    }
+
+    /// Sends what comes from now on to another server.
+    pub(super) fn point_at(&self, server: http::Uri) {
+        *self.server.write() = server;
     }
 
     pub(super) fn forget_requests(&self) {
@@ -157,8 +162,9 @@ async fn pass(
     request: &Request,
 ) -> Option<Response<Body>> {
     let mut uri = std::mem::take(&mut parts.uri).into_parts();
-    uri.scheme = state.server.scheme().cloned();
-    uri.authority = state.server.authority().cloned();
+    let server = state.server.read().clone();
+    uri.scheme = server.scheme().cloned();
+    uri.authority = server.authority().cloned();
     parts.uri = http::Uri::from_parts(uri).ok()?;
     parts.headers.remove(header::HOST);
     between_two_only(&mut parts.headers);

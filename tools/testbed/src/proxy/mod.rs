@@ -108,6 +108,22 @@ impl Proxy {
         self.state.forget_requests();
     }
 
+    /// How long ago the last request that matches came, of those that are not forgotten.
+    pub fn since_last(&self, matching: &Match) -> Option<Duration> {
+        let requests = self.state.requests.lock();
+        requests.iter().rev().find(|r| matching.matches(r)).map(|r| r.at.elapsed())
+    }
+
+    /// Sends what comes from now on to another API server with the same certificate. Watches that
+    /// are open stay where they are.
+    ///
+    /// # Errors
+    /// When that is no URL.
+    pub fn point_at(&self, url: &str) -> Result<()> {
+        self.state.point_at(url.parse()?);
+        Ok(())
+    }
+
     /// Waits until `count` requests that match have come.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub mod build;
+pub mod chaos;
 pub mod check;
 pub mod controlplane;
 pub mod docker;
