@@ -8,21 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::Roster;
 use crate::lease::{Keeper, Record, Roll};
 
-/// What is to be told of a replica's membership.
-pub trait Told: Send {
-    /// It is a member; or it is not, and why.
-    fn member(&mut self, standing: Result<(), &str>);
-}
-
-impl<F: FnMut(Result<(), &str>) + Send> Told for F {
-    fn member(&mut self, standing: Result<(), &str>) {
-        self(standing);
-    }
-}
-
 /// Keeps the member's Lease until `done`, then gives it back. To be started when this replica knows
-/// everything that it decides on.
-pub async fn keep(roster: Arc<Roster>, done: CancellationToken, mut told: impl Told) {
+/// everything that it decides on. After each attempt, `tell` is told whether it is a member, or why
+/// not.
+pub async fn keep(
+    roster: Arc<Roster>,
+    done: CancellationToken,
+    mut tell: impl FnMut(Result<(), &str>) + Send,
+) {
     let terms = roster.names.member_terms(&roster.times);
     let mut keeper = Keeper::new(terms, roster.times, roster.member.clone());
     let mut joined = false;
@@ -40,7 +33,7 @@ pub async fn keep(roster: Arc<Roster>, done: CancellationToken, mut told: impl T
             (Ok(()), false) => Err("another process goes by this replica's identity"),
             (Err(why), false) => Err(why.as_str()),
         };
-        told.member(standing);
+        tell(standing);
         let pause = roster.times.period.saturating_sub(roster.now().saturating_sub(began));
         let pause = done.run_until_cancelled(sleep(pause)).await;
         if pause.is_none() {
