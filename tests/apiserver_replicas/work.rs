@@ -123,8 +123,8 @@ async fn h01_a_leader_behind_reads_before_it_destroys() {
     fleet.replicas[leader].proxy.thaw_watches("ipaddressclaims");
     fleet.claim_is("web", ClaimPhase::Bound).await;
     let deletes = Match::verb(Verb::Delete).resource("ipaddresses");
-    let deleted: usize = fleet.replicas.iter().map(|r| r.proxy.count(&deletes)).sum();
-    assert_eq!(deleted, 0);
+    let sent: usize = fleet.replicas.iter().map(|r| r.proxy.count(&deletes)).sum();
+    assert_eq!(sent, 0);
     fleet.check().await;
 }
 
