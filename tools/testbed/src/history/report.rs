@@ -92,7 +92,9 @@ impl<'a> Refusals<'a> {
                 all.entry(request.user_agent.as_str()).or_default().push((at, name));
             }
         }
-        all.values_mut().for_each(|refusals| refusals.sort_unstable());
+        for refusals in all.values_mut() {
+            refusals.sort_unstable();
+        }
         Self(all)
     }
 
