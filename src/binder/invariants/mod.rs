@@ -22,7 +22,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use crate::api::{IPAddress, IPAddressClaim, IPAddressClass};
 
@@ -270,11 +270,11 @@ impl Checker {
         &self.world
     }
 
-    /// Takes note that the API server refused the controller's write to an address, and would again:
-    /// not for a conflict, but for rights that are missing or a rule that is broken. A claim may go
-    /// without having reclaimed such an address.
-    pub fn refused(&mut self, address: &str) {
-        self.world.refused(address);
+    /// Takes note of the addresses that the API server refused to have written by the author of the
+    /// next changes, and would refuse again: not for a conflict, but for rights that are missing or a
+    /// rule that is broken. A claim may go without having reclaimed them.
+    pub fn refused(&mut self, addresses: BTreeSet<String>) {
+        self.world.refused = addresses;
     }
 
     /// Takes the next change, in the order of revisions, and says what it broke.

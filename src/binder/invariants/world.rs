@@ -31,6 +31,8 @@ pub struct World {
     by_ip: FxHashMap<IpAddr, BTreeSet<String>>,
     address_past: FxHashMap<String, AddressPast>,
     claim_past: FxHashMap<String, ClaimPast>,
+    /// Addresses whose writes were refused for good to whoever acts next.
+    pub(super) refused: BTreeSet<String>,
 }
 
 /// A claim's namespace, name and uid.
@@ -59,8 +61,6 @@ struct AddressPast {
     seen: Vec<Actor>,
     /// When a driver last took back `Conflict` or `Lost`.
     unmarked: u64,
-    /// A write of the controller's to the address was refused for good since.
-    refused: bool,
     /// When the uid, or `Lost`, last changed.
     since: u64,
 }
@@ -214,7 +214,7 @@ impl World {
     }
 
     pub(super) fn was_refused(&self, address: &str) -> bool {
-        self.address_past.get(address).is_some_and(|p| p.refused)
+        self.refused.contains(address)
     }
 
     pub(super) fn selection_by_others(&self, claim: &IPAddressClaim) -> bool {
@@ -244,13 +244,6 @@ impl World {
                 self.apply_claim(key, v, by_controller);
             }
             Object::Unreadable(unreadable) => self.apply_unreadable(unreadable),
-        }
-    }
-
-    /// The API server refused the controller's write to an address, as long as its holder stays.
-    pub(super) fn refused(&mut self, address: &str) {
-        if let Some(past) = self.address_past.get_mut(address) {
-            past.refused = true;
         }
     }
 

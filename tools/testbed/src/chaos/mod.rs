@@ -104,10 +104,8 @@ async fn act(plan: &Plan, stage: &Arc<Stage>, rng: &mut Rng) -> Result<Outcome> 
     workload.people_stop().await;
     faults.stop(stage).await?;
     eprintln!("  peace: waiting until nothing is written any more");
-    let rest = rest::wait(stage, &workload.tally).await.unwrap_or_else(|error| {
-        stage.findings.add(format!("{error:#}"));
-        Duration::MAX
-    });
+    let rest = rest::wait(stage, &workload.tally).await;
+    let rest = rest.map_err(|error| stage.findings.add(format!("{error:#}"))).ok();
     let tally = workload.tally.clone();
     workload.stop().await;
     end.now();
@@ -146,7 +144,7 @@ async fn conclude(
     plan: &Plan,
     stage: &Stage,
     workload: std::collections::BTreeMap<String, usize>,
-    rest: Duration,
+    rest: Option<Duration>,
 ) -> Result<Outcome> {
     let begin = Instant::now();
     let source = Source::of(&stage.controlplane).with(workload::actors());

@@ -86,8 +86,8 @@ pub struct Outcome {
     pub takeovers: Vec<Duration>,
     /// Kills of a leader that were not followed by another one before the next kill.
     pub unfollowed: usize,
-    /// How long it took until everything was at rest.
-    pub rest: Duration,
+    /// How long it took until everything was at rest; nothing where it never was.
+    pub rest: Option<Duration>,
     /// What the history says.
     pub report: Report,
     /// What was found beside it.
@@ -128,7 +128,8 @@ impl Outcome {
         let per_bind = conflicts as f64 / binds.max(1) as f64;
         let _ = writeln!(text, "Conflicts: {conflicts}, {per_bind:.2} a bind.");
         let _ = writeln!(text, "Takeovers after a leader's death: {}.", self.takeovers_text());
-        let _ = writeln!(text, "At rest after {:.1} s.", self.rest.as_secs_f64());
+        let rest = self.rest.map(|time| format!("At rest after {:.1} s.", time.as_secs_f64()));
+        let _ = writeln!(text, "{}", rest.as_deref().unwrap_or("Never at rest."));
         let _ = writeln!(
             text,
             "Judged: {} of {} changes; {} by nobody known. Audit log {} MB, read and checked in {:.1} s{}.",

@@ -165,7 +165,12 @@ pub(super) fn parse(line: &str, actors: &Actors) -> Result<Option<Request>> {
     let Some(object) = event.object_ref else { return Ok(None) };
     let status = event.response_status.as_ref().map_or(0, |s| s.code);
     let (precondition, on_revision) = precondition(ask, event.request_object.as_ref());
-    let effect = effect(ask, status, event.response_object.as_ref());
+    // A server that begins or ends turns requests away before it has read what they ask for.
+    let turned_away = status == 503 && event.request_object.is_none() && ask != Ask::Watch;
+    let effect = match effect(ask, status, event.response_object.as_ref()) {
+        Effect::Unknown if turned_away => Effect::Refused,
+        effect => effect,
+    };
     Ok(Some(Request {
         received: event.request_received_timestamp,
         actor: actors.who(&event.user_agent, &event.user.username),

@@ -1,8 +1,12 @@
 //! What a check of a history found, told so that it can be understood without looking anything up.
 
-use std::fmt::Write;
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Write,
+};
 
 use address_controller::binder::invariants::{Actor, Change, Checker, Kind, Object, Violation};
+use jiff::{SignedDuration, Timestamp};
 use kube::Resource;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +18,9 @@ const AROUND: usize = 5;
 
 /// Refusals that say nothing of the next try: who asks, what is there, how it is, how busy it is.
 const AGAIN: [u16; 4] = [401, 404, 409, 429];
+
+/// How long a pass may take from the first of its writes to its last.
+const NOT_LONG: SignedDuration = SignedDuration::from_secs(60);
 
 /// How many violations are told in full.
 const TOLD: usize = 20;
@@ -57,30 +64,48 @@ pub fn check_at_rest(history: &History) -> Report {
 fn fold(history: &History) -> (Vec<Violation>, Checker) {
     let mut checker = Checker::new();
     let mut violations = Vec::new();
-    let mut refusals = refusals(history).into_iter().peekable();
+    let refusals = Refusals::of(history);
     for (change, request) in history.changes.iter().zip(&history.made_by) {
-        // What its author was refused before. By when requests came: they are answered in any order,
-        // and some a minute after they took effect.
-        if let Some(request) = request.and_then(|i| history.requests.get(i)) {
-            while let Some(refused) = refusals.next_if(|r| r.received < request.received) {
-                checker.refused(refused.name.as_deref().unwrap_or_default());
-            }
+        let request = request.and_then(|i| history.requests.get(i));
+        if let (Object::Claim(_), Some(request)) = (&change.object, request) {
+            checker.refused(refusals.before(request));
         }
         violations.extend(checker.apply(change));
     }
     (violations, checker)
 }
 
-/// The controller's writes to addresses that the API server refused, and would refuse again, in the
-/// order in which they came.
-fn refusals(history: &History) -> Vec<&Request> {
-    let for_good = |r: &&Request| (400..500).contains(&r.status) && !AGAIN.contains(&r.status);
-    let address = |r: &&Request| r.target == Target::Kind(Kind::Address) && r.is_write();
-    let controllers = |r: &&Request| matches!(r.actor, Actor::Controller(_));
-    let all = history.requests.iter();
-    let mut all: Vec<_> = all.filter(for_good).filter(address).filter(controllers).collect();
-    all.sort_by(|a, b| a.received.cmp(&b.received));
-    all
+/// The controller's writes to addresses that the API server refused, and would refuse again: for each
+/// replica, when they came and for which address, in that order.
+struct Refusals<'a>(HashMap<&'a str, Vec<(Timestamp, &'a str)>>);
+
+impl<'a> Refusals<'a> {
+    fn of(history: &'a History) -> Self {
+        let mut all: HashMap<_, Vec<_>> = HashMap::new();
+        for request in &history.requests {
+            let for_good = (400..500).contains(&request.status) && !AGAIN.contains(&request.status);
+            let address = request.target == Target::Kind(Kind::Address) && request.is_write();
+            if !for_good || !address || !matches!(request.actor, Actor::Controller(_)) {
+                continue;
+            }
+            if let (Ok(at), Some(name)) = (request.received.parse(), request.name.as_deref()) {
+                all.entry(request.user_agent.as_str()).or_default().push((at, name));
+            }
+        }
+        for refusals in all.values_mut() {
+            refusals.sort_unstable();
+        }
+        Self(all)
+    }
+
+    /// The addresses that the author of a request was refused not long before it.
+    fn before(&self, request: &Request) -> BTreeSet<String> {
+        let Ok(until) = request.received.parse::<Timestamp>() else { return BTreeSet::new() };
+        let all = self.0.get(request.user_agent.as_str()).map_or(&[][..], Vec::as_slice);
+        let from = all.partition_point(|(at, _)| until.duration_since(*at) > NOT_LONG);
+        let recent = all[from..].iter().take_while(|(at, _)| *at <= until);
+        recent.map(|(_, name)| (*name).to_owned()).collect()
+    }
 }
 
 impl Report {

@@ -125,6 +125,7 @@ fn effects_are_read_from_answers() {
         ("deletecollection", 200, list, gone),
         ("patch", 409, json!({ "kind": "Status" }), Effect::Refused),
         ("patch", 504, json!({ "kind": "Status" }), Effect::Unknown),
+        ("patch", 503, json!({ "kind": "Status" }), Effect::Refused),
         ("get", 200, Value::Null, Effect::Unknown),
     ];
     for (verb, code, body, expected) in rows {

@@ -41,6 +41,7 @@ impl Faults {
             tasks.spawn(watches::run(with(), number));
         }
         tasks.spawn(processes::run(with()));
+        tasks.spawn(processes::leaders(with()));
         tasks.spawn(processes::revive(with()));
         tasks.spawn(servers::run(with()));
         tasks.spawn(rights::run(with()));

@@ -9,29 +9,66 @@ use tokio::{sync::MutexGuard, task::JoinSet};
 use super::Hands;
 use crate::chaos::{
     pace::{Until, percent},
-    replica::{Process, Replica},
+    replica::Process,
     stage::Stage,
 };
 
 /// Longer than it may take until another leads.
 const LATE: std::ops::Range<u64> = 6_500..9_000;
 
-/// Until the end.
+/// What may become of a process.
+#[derive(Clone, Copy, Debug)]
+enum Blow {
+    Kill,
+    Pause,
+    Terminate,
+}
+
+/// Any replica, in any way, until the end.
 pub(super) async fn run(mut hands: Hands) -> Result<()> {
     let mut strikes = JoinSet::new();
     while hands.until.pause(&mut hands.rng, 2_000..=7_000).await {
-        let number = target(&hands.stage, &mut hands.rng);
-        let strike = Strike {
-            stage: hands.stage.clone(),
-            number,
-            rng: hands.rng.fork(),
-            until: hands.until.clone(),
+        let rng = &mut hands.rng;
+        let blow = match rng.u8(0..10) {
+            0..5 => Blow::Kill,
+            5..8 => Blow::Pause,
+            _ => Blow::Terminate,
         };
-        strikes.spawn(strike.run());
-        while let Some(ended) = strikes.try_join_next() {
-            ended??;
+        let any = rng.usize(0..hands.stage.replicas.len());
+        let number = leader(&hands.stage).filter(|_| percent(rng, 50)).unwrap_or(any);
+        strike(&mut strikes, &mut hands, number, blow)?;
+    }
+    finish(strikes).await
+}
+
+/// The leader, whoever it is, is killed again and again, until the end.
+pub(super) async fn leaders(mut hands: Hands) -> Result<()> {
+    let mut strikes = JoinSet::new();
+    while hands.until.pause(&mut hands.rng, 6_000..=13_000).await {
+        if let Some(number) = leader(&hands.stage) {
+            strike(&mut strikes, &mut hands, number, Blow::Kill)?;
         }
     }
+    finish(strikes).await
+}
+
+/// Begins one, and sees to those that have ended.
+fn strike(
+    strikes: &mut JoinSet<Result<()>>,
+    hands: &mut Hands,
+    number: usize,
+    blow: Blow,
+) -> Result<()> {
+    let (stage, until) = (hands.stage.clone(), hands.until.clone());
+    let strike = Strike { stage, number, rng: hands.rng.fork(), until };
+    strikes.spawn(strike.run(blow));
+    while let Some(ended) = strikes.try_join_next() {
+        ended??;
+    }
+    Ok(())
+}
+
+async fn finish(mut strikes: JoinSet<Result<()>>) -> Result<()> {
     while let Some(ended) = strikes.join_next().await {
         ended??;
     }
@@ -53,16 +90,10 @@ pub(super) async fn revive(mut hands: Hands) -> Result<()> {
     Ok(())
 }
 
-/// The leader, if one is known and not by chance another.
-fn target(stage: &Stage, rng: &mut Rng) -> usize {
-    let any = rng.usize(0..stage.replicas.len());
-    let prefers = percent(rng, 65);
-    let leader = stage.replicas.iter().position(|replica| is_leader(stage, replica));
-    leader.filter(|_| prefers).unwrap_or(any)
-}
-
-fn is_leader(stage: &Stage, replica: &Replica) -> bool {
-    replica.process.try_lock().is_ok_and(|process| stage.leader.is(process.identity()))
+/// Who leads, if that is known and nobody is at it.
+fn leader(stage: &Stage) -> Option<usize> {
+    let leads = |process: &Process| stage.leader.is(process.identity());
+    stage.replicas.iter().position(|r| r.process.try_lock().is_ok_and(|process| leads(&process)))
 }
 
 /// One blow to one replica, and its recovery.
@@ -74,16 +105,24 @@ struct Strike {
 }
 
 impl Strike {
-    async fn run(mut self) -> Result<()> {
+    async fn run(mut self, blow: Blow) -> Result<()> {
         let stage = self.stage.clone();
         // It is down, or being revived, already.
         let Ok(mut process) = stage.replicas[self.number].process.try_lock() else { return Ok(()) };
-        match self.rng.u8(0..10) {
-            0..5 => self.kill(&mut process).await?,
-            5..8 => self.pause(&mut process).await,
-            _ => self.terminate(&mut process).await?,
+        match blow {
+            Blow::Kill => self.kill(&mut process).await,
+            Blow::Pause => {
+                self.pause(&mut process).await;
+                Ok(())
+            }
+            Blow::Terminate => self.terminate(&mut process).await,
         }
-        Ok(())
+    }
+
+    /// Whether another replica is there to take over: up, and not paused.
+    fn others_are_up(&self) -> bool {
+        let others = self.stage.replicas.iter().filter(|r| r.number != self.number);
+        others.into_iter().any(|r| r.process.try_lock().is_ok())
     }
 
     /// A crash. The kubelet starts the container again, or the pod's controller makes another pod.
@@ -95,8 +134,8 @@ impl Strike {
         stage.faults.add("replica killed (SIGKILL)");
         if leads {
             stage.faults.add("leader killed (SIGKILL)");
-            // The same one back in place is no takeover.
-            if renew || late {
+            // The same one back in place is no takeover, nor is a time in which nobody was there.
+            if (renew || late) && self.others_are_up() {
                 stage.leader.killed();
             }
         }
