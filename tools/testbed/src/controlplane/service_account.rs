@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
     core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject},
 };
 use kube::{
     Api,
@@ -90,6 +90,36 @@ impl ControlPlane {
         };
         let answer = accounts.create_token_request(name, &PostParams::default(), &request).await?;
         Ok(answer.status.context("a token request was answered without a token")?.token)
+    }
+
+    /// Gives such a service account further rights, in one namespace.
+    ///
+    /// # Errors
+    /// When the API server refuses any of it.
+    pub async fn grant(&self, name: &str, namespace: &str, rules: Vec<PolicyRule>) -> Result<()> {
+        let client = self.admin()?;
+        let params = PatchParams::apply("testbed").force();
+        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+        let role = Role { metadata: metadata.clone(), rules: Some(rules) };
+        let in_namespace: Api<Role> = Api::namespaced(client.clone(), namespace);
+        in_namespace.patch(name, &params, &Patch::Apply(&role)).await?;
+        let binding = RoleBinding {
+            metadata,
+            role_ref: RoleRef {
+                api_group: "rbac.authorization.k8s.io".to_owned(),
+                kind: "Role".to_owned(),
+                name: name.to_owned(),
+            },
+            subjects: Some(vec![Subject {
+                kind: "ServiceAccount".to_owned(),
+                name: name.to_owned(),
+                namespace: Some(NAMESPACE.to_owned()),
+                ..Subject::default()
+            }]),
+        };
+        let bindings: Api<RoleBinding> = Api::namespaced(client, namespace);
+        bindings.patch(name, &params, &Patch::Apply(&binding)).await?;
+        Ok(())
     }
 
     /// Replaces the rules of such a service account, in all namespaces.

@@ -4,6 +4,7 @@
 //! of its own ([`driver`]), and checks each step: what does not come true ends it with exit code 1.
 
 mod driver;
+mod replicas;
 mod stage;
 mod story;
 mod table;
@@ -29,6 +30,10 @@ pub struct Args {
     /// End after the last step in place of staying for you to try.
     #[arg(long)]
     once: bool,
+    /// After the story, kill the replica that leads, and show how long it takes until another has
+    /// taken over.
+    #[arg(long)]
+    kill_leader: bool,
 }
 
 /// Builds what is needed, and shows it.
@@ -68,6 +73,11 @@ async fn play(args: &Args, binary: &Path, begin: Instant) -> Result<()> {
 /// Tells the story, and unless it is for once, stays for as long as everything runs.
 async fn show(args: &Args, stage: &mut Stage, begin: Instant) -> Result<()> {
     story::tell(stage.client()?).await?;
+    if args.kill_leader {
+        voice::step("8. The replica that leads is killed; another does its work.");
+        let client = stage.client()?;
+        stage.replicas.kill_leader(&client).await?;
+    }
     println!("\nAll of it came true, {} after the start.", minutes(begin.elapsed()));
     if args.once {
         return Ok(());

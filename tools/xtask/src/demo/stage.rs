@@ -12,17 +12,17 @@ use address_controller::{
 };
 use anyhow::Result;
 use kube::Client;
-use testbed::{
-    ControlPlane, Controller, ControllerOptions, Options, controlplane::rule, wait::try_eventually,
-};
+use testbed::{ControlPlane, Options, controlplane::rule, wait::try_eventually};
+
+use super::replicas::Replicas;
 
 use crate::{
     commands::build,
     report::{controlplane_binaries, minutes},
 };
 
-/// How long the controller may take to end its work.
-const GRACE: Duration = Duration::from_secs(10);
+/// Where the replicas have their Leases.
+pub const NAMESPACE: &str = "default";
 
 /// How long a new API server may take to have its first namespaces.
 const NAMESPACES: Duration = Duration::from_secs(30);
@@ -46,7 +46,8 @@ pub fn build_all() -> Result<PathBuf> {
 /// Everything that runs.
 pub struct Stage {
     controlplane: ControlPlane,
-    controller: Controller,
+    /// The controller.
+    pub replicas: Replicas,
     driver_token: String,
 }
 
@@ -71,20 +72,20 @@ impl Stage {
         );
 
         let begin = Instant::now();
-        println!("Starting the controller, with the rights of its chart's ClusterRole.");
+        println!(
+            "Starting three replicas of the controller, with the rights of its chart's roles."
+        );
         // The namespace of the service accounts comes a moment after the server.
         let kubeconfig = try_eventually(NAMESPACES, "a service account", || {
             let rules = rights::rules(rights::CLUSTER);
             controlplane.service_account_kubeconfig("address-controller", rules)
         })
         .await?;
-        let controller =
-            Controller::start_ready(&ControllerOptions::new(binary, kubeconfig)).await?;
-        println!(
-            "  {} says yes ({} ms)",
-            controller.probe_url("/readyz"),
-            begin.elapsed().as_millis()
-        );
+        let leases = rights::rules(rights::RELEASE);
+        controlplane.grant("address-controller", NAMESPACE, leases).await?;
+        let replicas = Replicas::start(binary, kubeconfig).await?;
+        println!("  all are ready ({} ms)", begin.elapsed().as_millis());
+        replicas.show().await?;
 
         let rules = vec![
             rule(GROUP, &["ipaddressclasses"], &["get"]),
@@ -92,7 +93,7 @@ impl Stage {
             rule(GROUP, &["ipaddresses"], &["get", "list", "watch", "create", "patch"]),
         ];
         let driver_token = controlplane.service_account_token("demo-driver", rules).await?;
-        Ok(Self { controlplane, controller, driver_token })
+        Ok(Self { controlplane, replicas, driver_token })
     }
 
     /// A client for the tenant and the administrator of the story.
@@ -116,9 +117,7 @@ impl Stage {
     /// # Errors
     /// Names what has ended.
     pub fn check_runs(&mut self) -> Result<()> {
-        if let Some(status) = self.controller.exit_status() {
-            anyhow::bail!("the controller has ended ({status})");
-        }
+        self.replicas.check_runs()?;
         self.controlplane.check_runs()
     }
 
@@ -143,10 +142,7 @@ Now it is yours. In another terminal:
 
 (Plain `ipaddresses` is another kind, built into Kubernetes: hence the long name.)
 
-  metrics          curl {metrics}
-  readiness        curl {readyz}
-  controller's log {log}
-  other logs       {folder}/*.log
+{replicas}  other logs     {folder}/*.log
 
 Ctrl-C ends everything and removes it.",
             kubeconfig = kubeconfig.display(),
@@ -156,30 +152,22 @@ Ctrl-C ends everything and removes it.",
                 "metadata": { "name": "mine", "namespace": "team-a" },
                 "spec": { "className": "cloud" },
             }),
-            metrics = self.controller.metrics_url(),
-            readyz = self.controller.probe_url("/readyz"),
-            log = self.controller.log_path().display(),
+            replicas = self.replicas.where_to_look(),
             folder = self.controlplane.folder().display(),
         ))
     }
 
     /// Keeps all logs, and says where they are.
     pub fn keep_logs(&mut self) {
-        self.controller.keep_log();
+        self.replicas.keep_logs();
         self.controlplane.keep_logs();
     }
 
-    /// Ends the controller in its own way, and the control plane, each process by its id.
+    /// Ends the replicas in their own way, and the control plane, each process by its id.
     ///
     /// # Errors
-    /// When the controller does not end in time, or not with success.
-    pub fn end(mut self) -> Result<()> {
-        let status = self.controller.sigterm(GRACE)?;
-        anyhow::ensure!(
-            status.success(),
-            "the controller ended with {status}:\n{}",
-            self.controller.log()
-        );
-        Ok(())
+    /// When one does not end in time, or not with success.
+    pub fn end(self) -> Result<()> {
+        self.replicas.end()
     }
 }

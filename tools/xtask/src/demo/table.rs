@@ -39,10 +39,11 @@ pub async fn get(client: &Client, path: &str) -> Result<String> {
     let request = Request::get(path).header(ACCEPT, AS_TABLE).body(Vec::new())?;
     let text = client.request_text(request).await.with_context(|| format!("GET {path}"))?;
     let table: Table = serde_json::from_str(&text).with_context(|| format!("{path}: no table"))?;
-    Ok(aligned(&table))
+    Ok(aligned(&lines(&table)))
 }
 
-fn aligned(table: &Table) -> String {
+/// The columns that `kubectl get` shows, with their names above.
+fn lines(table: &Table) -> Vec<Vec<String>> {
     let shown: Vec<usize> = (0..table.column_definitions.len())
         .filter(|&column| table.column_definitions[column].priority == 0)
         .collect();
@@ -52,10 +53,15 @@ fn aligned(table: &Table) -> String {
         lines
             .push(shown.iter().map(|&c| row.cells.get(c).map_or_else(String::new, cell)).collect());
     }
+    lines
+}
+
+/// The lines with their cells one below the other; the first has as many as any.
+pub fn aligned(lines: &[Vec<String>]) -> String {
     let width = |column: usize| lines.iter().map(|l| l[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..shown.len()).map(width).collect();
+    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
     let mut text = String::new();
-    for line in &lines {
+    for line in lines {
         let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         text.push_str(padded.collect::<Vec<_>>().join("   ").trim_end());
         text.push('\n');
@@ -95,12 +101,12 @@ NAME          CLAIM   AGE
 public-v4-1           5s
 b             mail    7
 ";
-        assert_eq!(aligned(&table.unwrap()), expected);
+        assert_eq!(aligned(&lines(&table.unwrap())), expected);
     }
 
     #[test]
     fn no_rows_leave_the_header() {
         let table = serde_json::from_str(r#"{"columnDefinitions":[{"name":"Name"}]}"#).unwrap();
-        assert_eq!(aligned(&table), "NAME\n");
+        assert_eq!(aligned(&lines(&table)), "NAME\n");
     }
 }
