@@ -1,0 +1,52 @@
+//! What two candidates for one Lease are told: by kube-leader-election, and by our own module.
+//!
+//! On a real API server. What is counted are candidates that believe that they lead, not what the
+//! Lease says. Exit code 1 when ours do what they must not; what the crate does is only told.
+
+mod candidate;
+mod rows;
+
+use anyhow::{Result, ensure};
+use candidate::{Ours, Theirs};
+use testbed::{ControlPlane, Options};
+
+/// How often two race.
+const TIMES: usize = 200;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let controlplane = ControlPlane::start(Options::default()).await?;
+    let stage = rows::Stage::set(&controlplane).await?;
+    println!(
+        "{TIMES} times: two read one expired Lease, and then both write. How often both lead:"
+    );
+    let theirs = stage.race::<Theirs, Theirs>(TIMES).await?;
+    println!("  two of kube-leader-election:      {theirs}");
+    let ours = stage.race::<Ours, Ours>(TIMES).await?;
+    println!("  two of ours:                      {ours}");
+    let mixed = stage.race::<Ours, Theirs>(TIMES).await?;
+    println!("  one of each, ours writes first:   {mixed} (until ours renews: then it is told)");
+    let mixed_after = stage.race::<Theirs, Ours>(TIMES).await?;
+    println!("  one of each, ours writes second:  {mixed_after}");
+
+    println!("{:57}kube-leader-election  ours", "");
+    let mut right = ours == 0 && mixed_after == 0;
+    let row = |what: &str, theirs: bool, ours: bool| {
+        let word = |yes: bool| if yes { "yes" } else { "no" };
+        println!("{what:57}{:22}{}", word(theirs), word(ours));
+    };
+    let stalled = "a holder that stalled is told that it leads after all";
+    let (theirs, ours) = (stage.stalled::<Theirs>().await?, stage.stalled::<Ours>().await?);
+    row(stalled, theirs, ours);
+    right &= !ours;
+    let late = "a late step-down clears the one that followed";
+    let (theirs, ours) = (stage.late::<Theirs>().await?, stage.late::<Ours>().await?);
+    row(late, theirs, ours);
+    right &= !ours;
+    let empty = "a Lease whose holder is null can be had";
+    let (theirs, ours) = (stage.empty::<Theirs>().await?, stage.empty::<Ours>().await?);
+    row(empty, theirs, ours);
+    right &= ours;
+    ensure!(right, "ours did what it must not");
+    Ok(())
+}
