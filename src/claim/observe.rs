@@ -18,6 +18,8 @@ use crate::{
 struct Confirmed {
     version: Option<Name>,
     names: BTreeSet<Name>,
+    /// Addresses without a uid, by name and version, that were seen before the claim was read.
+    open: BTreeSet<(Name, Name)>,
 }
 
 impl Controller {
@@ -36,15 +38,16 @@ impl Controller {
                 Decision::Act(plan) => return Ok(Some(plan)),
                 Decision::Read(unread) => unread,
             };
-            let mut open = false;
+            let mut open = Vec::new();
             for name in unread {
                 self.api.read_address(Learner::Claim(key), &name).await?;
-                open |= self.world.index().address(&name).known().is_some_and(AddressView::is_open);
+                open.extend(self.world.index().address(&name).known().and_then(open_state));
                 confirmed.names.insert(name);
             }
             // After the addresses: the claim was still there when they named it without a uid.
-            if open {
+            if !open.is_empty() {
                 self.api.read_claim(Learner::Claim(key), key).await?;
+                confirmed.open.extend(open);
             }
         }
     }
@@ -61,7 +64,17 @@ impl Controller {
         if confirmed.version.as_ref() != Some(&claim.id.resource_version) {
             confirmed.version = Some(claim.id.resource_version.clone());
             confirmed.names.clear();
+            confirmed.open.clear();
         }
+        // One that has lost its uid since it was read is as good as unread.
+        let Confirmed { names, open, .. } = confirmed;
+        names.retain(|name| {
+            index
+                .address(name)
+                .known()
+                .and_then(open_state)
+                .is_none_or(|state| open.contains(&state))
+        });
         let facts = Facts { index: &index, claim, confirmed: &confirmed.names, now };
         let decision = decide(&facts);
         if let Decision::Act(plan) = &decision {
@@ -72,4 +85,9 @@ impl Controller {
         }
         Some(decision)
     }
+}
+
+/// An address that names its claim without a uid, as it is at this moment.
+fn open_state(address: &AddressView) -> Option<(Name, Name)> {
+    address.is_open().then(|| (address.name.clone(), address.id.resource_version.clone()))
 }
