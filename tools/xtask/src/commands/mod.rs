@@ -5,6 +5,7 @@ pub mod chaos;
 pub mod check;
 pub mod controlplane;
 pub mod docker;
+pub mod election_proof;
 pub mod helm_package;
 pub mod install_crds;
 pub mod manifests;
