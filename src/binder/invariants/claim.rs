@@ -2,12 +2,14 @@
 
 use super::{
     Actor, Findings, Rule, Versions, World, WriteFacts,
-    delta::{Step, is_deleting, judge_delete, judge_metadata, step, took_off},
+    delta::{Step, has_finalizer, is_deleting, judge_delete, judge_metadata, step, took_off},
     world::{ip_of, phase_of},
 };
 use crate::api::{
     AddressPhase, ClaimedAddress, IPAddress, IPAddressClaim,
-    well_known::{CLAIM_FINALIZER, PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION},
+    well_known::{
+        ADDRESS_FINALIZER, CLAIM_FINALIZER, PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION,
+    },
 };
 
 const OWN_ANNOTATIONS: [&str; 2] = [PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION];
@@ -130,7 +132,11 @@ fn judge_withdrawn(
         let held = world.held_by(uid).find(|a| a.metadata.name.as_ref() == Some(&entry.name));
         let Some(address) = held else { continue };
         let steady = world.unchanged_since(&entry.name, world.claim_revision(uid));
-        if steady && phase_of(address) != Some(AddressPhase::Lost) && ip_of(address).is_some() {
+        // Being deleted without our finalizer: nothing keeps it, and it is nobody's any more.
+        let goes =
+            is_deleting(&address.metadata) && !has_finalizer(&address.metadata, ADDRESS_FINALIZER);
+        let lost = phase_of(address) == Some(AddressPhase::Lost);
+        if steady && !goes && !lost && ip_of(address).is_some() {
             findings.add(Rule::I7, format!("withdraws {}, which it holds", entry.name));
         }
     }

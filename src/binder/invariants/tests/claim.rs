@@ -178,6 +178,12 @@ fn withdrawing_what_is_held() {
     let conflict = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Conflict));
     let blocked =
         |s: &mut Story| s.address(&Actor::Administrator, "a1", |a| deleting(&mut a.metadata));
+    let unprotected = |s: &mut Story| {
+        s.address(&Actor::Administrator, "a1", |a| {
+            deleting(&mut a.metadata);
+            a.metadata.finalizers = Some(vec!["fake.example.org/teardown".to_owned()]);
+        });
+    };
     let lost = |s: &mut Story| s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
     let found_again = |s: &mut Story| {
         s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
@@ -186,10 +192,11 @@ fn withdrawing_what_is_held() {
     let gone = |s: &mut Story| s.address_gone(&Actor::Other, "a1");
     let anothers = |s: &mut Story| s.address(&Actor::Administrator, "a1", hold("api"));
     let going = |s: &mut Story| s.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
-    let rows: [(Step, &[Rule]); 8] = [
+    let rows: [(Step, &[Rule]); 9] = [
         (&nothing, &[Rule::I7]),
         (&conflict, &[Rule::I7]),
         (&blocked, &[Rule::I7]),
+        (&unprotected, &[]),
         (&lost, &[]),
         (&found_again, &[]),
         (&gone, &[]),
