@@ -329,6 +329,9 @@ impl Index {
         if old == now {
             return wakes;
         }
+        if now == ClassGist::Absent {
+            self.crowding.forget(name);
+        }
         wakes.claims.extend(self.waiters.on_class(name).cloned());
         if old.is_default() != now.is_default() {
             if now.is_default() {

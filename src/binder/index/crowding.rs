@@ -59,6 +59,11 @@ impl Crowding {
         }
     }
 
+    /// A class is gone: nothing is kept of it.
+    pub(super) fn forget(&mut self, class: &Name) {
+        self.windows.retain(|(of, _), _| of != class);
+    }
+
     /// One of the candidates, which come in the order of their names.
     pub(super) fn pick<'a>(
         &self,

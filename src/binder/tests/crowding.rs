@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use crate::{
     api::IpFamily,
     binder::{
-        index::{Index, Pool, Race, Wakes},
+        index::{Gone, Index, Pool, Race, Wakes},
         testing::{claim, class, free, key, world},
         view::{ClaimKey, Name},
     },
@@ -73,6 +73,18 @@ fn wins_close_the_window() {
     let mut alone = replica("r0", &["r0"], 300);
     alone.raced(&pool(), Race::Lost);
     assert_eq!(candidate(&alone, &key("t1/web")), Some("a000".into()));
+}
+
+/// Of a class that is gone nothing is kept.
+#[test]
+fn a_class_that_goes_takes_its_window_along() {
+    let mut index = replica("r0", &["r0", "r1"], 300);
+    for _ in 0..8 {
+        index.raced(&pool(), Race::Lost);
+    }
+    assert_ne!(candidate(&index, &key("t1/web")), Some("a000".into()));
+    index.remove_class(&"public".into(), &Gone::Object { uid: "uid-public".into() });
+    assert_eq!(candidate(&index, &key("t1/web")), Some("a000".into()));
 }
 
 /// Only names within the window are gone for, so that small names go first.
