@@ -1,6 +1,13 @@
 //! A candidate, of either kind, behind a proxy of its own.
 
-use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use address_controller::{
     clock::Clock,
@@ -18,13 +25,21 @@ pub trait Candidate: Send + Sync + Sized + 'static {
     /// For a Lease, under a name of its own.
     fn new(proxy: &Proxy, lease: &str, holder: &str) -> Result<Self>;
     /// Asks once for the Lease, be it to get it or to keep it. Whether it is told that it leads.
-    fn acquire(&self) -> impl Future<Output = bool> + Send;
+    ///
+    /// # Errors
+    /// Its own, in place of a word.
+    fn acquire(&self) -> impl Future<Output = Result<bool>> + Send;
+    /// Whether it believes at this moment that it leads.
+    fn leads(&self) -> bool;
     /// Gives the Lease back.
     fn step_down(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// kube-leader-election's.
-pub struct Theirs(LeaseLock);
+/// kube-leader-election's. It has no belief of its own: whoever uses it goes by the last answer.
+pub struct Theirs {
+    lock: LeaseLock,
+    told: AtomicBool,
+}
 
 impl Candidate for Theirs {
     fn new(proxy: &Proxy, lease: &str, holder: &str) -> Result<Self> {
@@ -35,15 +50,25 @@ impl Candidate for Theirs {
             holder_id: holder.to_owned(),
             lease_ttl: Times::default().duration,
         };
-        Ok(Self(LeaseLock::new(kube4::Client::try_from(config)?, NAMESPACE, params)))
+        let lock = LeaseLock::new(kube4::Client::try_from(config)?, NAMESPACE, params);
+        Ok(Self { lock, told: AtomicBool::new(false) })
     }
 
-    async fn acquire(&self) -> bool {
-        matches!(self.0.try_acquire_or_renew().await, Ok(LeaseLockResult::Acquired(_)))
+    async fn acquire(&self) -> Result<bool> {
+        let answer = self.lock.try_acquire_or_renew().await;
+        let told = matches!(answer, Ok(LeaseLockResult::Acquired(_)));
+        self.told.store(told, Ordering::SeqCst);
+        answer?;
+        Ok(told)
+    }
+
+    fn leads(&self) -> bool {
+        self.told.load(Ordering::SeqCst)
     }
 
     async fn step_down(&self) {
-        let _ = self.0.step_down().await;
+        self.told.store(false, Ordering::SeqCst);
+        let _ = self.lock.step_down().await;
     }
 }
 
@@ -70,7 +95,7 @@ impl Ours {
 }
 
 /// A Lease that somebody else holds is taken where that one was judged to be dead. Here the ones that
-/// are called so are.
+/// are called so are: how ours judges (`lease::Roll`) is not tried here.
 fn is_dead(record: Option<&Record>) -> bool {
     record.is_none_or(|record| record.holder().is_some_and(|holder| holder.starts_with("dead")))
 }
@@ -94,7 +119,7 @@ impl Candidate for Ours {
         Ok(Self { lease: lease.to_owned(), api, keeper, tenure, clock })
     }
 
-    async fn acquire(&self) -> bool {
+    async fn acquire(&self) -> Result<bool> {
         loop {
             let now = self.clock.now().wall;
             let Some(ask) = self.keeper().next(now, is_dead) else { break };
@@ -102,6 +127,10 @@ impl Candidate for Ours {
                 break;
             }
         }
+        Ok(self.leads())
+    }
+
+    fn leads(&self) -> bool {
         self.tenure.holds()
     }
 

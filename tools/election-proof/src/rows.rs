@@ -1,6 +1,6 @@
 //! The situations that candidates are put into.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use anyhow::{Result, ensure};
 use kube::api::{DeleteParams, DynamicObject, ListParams, PostParams};
@@ -15,6 +15,21 @@ use crate::candidate::{Candidate, NAMESPACE};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How often two believed that they lead.
+#[derive(Default)]
+pub struct Both {
+    /// At one moment, after both had written.
+    pub at_once: usize,
+    /// Still, after each of them had asked once more.
+    pub asked_again: usize,
+}
+
+impl fmt::Display for Both {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>4}, and {} after each has asked again", self.at_once, self.asked_again)
+    }
+}
 
 /// Two proxies in front of one API server.
 pub struct Stage {
@@ -47,15 +62,7 @@ impl Stage {
 
     /// A Lease whose holder is long dead.
     async fn put_expired(&self, name: &str) -> Result<()> {
-        let long_ago = "2020-01-01T00:00:00.000000Z";
-        self.put(
-            name,
-            json!({
-                "holderIdentity": "dead", "leaseDurationSeconds": 5, "leaseTransitions": 1,
-                "acquireTime": long_ago, "renewTime": long_ago,
-            }),
-        )
-        .await
+        self.put(name, expired()).await
     }
 
     /// Somebody else takes it over, whatever it says.
@@ -79,26 +86,29 @@ impl Stage {
     }
 
     /// Two read one expired Lease; both of them go to write; the first is let go, and then the second.
-    /// How often both are told that they lead.
-    pub async fn race<A: Candidate, B: Candidate>(&self, times: usize) -> Result<usize> {
-        let mut both = 0;
+    pub async fn race<A: Candidate, B: Candidate>(&self, times: usize) -> Result<Both> {
+        let mut both = Both::default();
         for round in 0..times {
             let name = format!("race-{round}");
             self.put_expired(&name).await?;
             let first = Arc::new(A::new(&self.proxies[0], &name, "first")?);
             let second = Arc::new(B::new(&self.proxies[1], &name, "second")?);
             let (hold_first, hold_second) = (self.hold(0), self.hold(1));
-            let first = tokio::spawn(async move { first.acquire().await });
-            let second = tokio::spawn(async move { second.acquire().await });
+            let (one, two) = (Arc::clone(&first), Arc::clone(&second));
+            let one = tokio::spawn(async move { one.acquire().await });
+            let two = tokio::spawn(async move { two.acquire().await });
             hold_first.reached(1, PATIENCE).await?;
             hold_second.reached(1, PATIENCE).await?;
             hold_first.release();
-            let first = first.await?;
+            one.await??;
             hold_second.release();
-            let second = second.await?;
-            ensure!(first || second, "round {round}: nobody leads");
-            both += usize::from(first && second);
+            two.await??;
+            ensure!(first.leads() || second.leads(), "round {round}: nobody leads");
+            both.at_once += usize::from(first.leads() && second.leads());
             self.proxies.iter().for_each(Proxy::clear_rules);
+            first.acquire().await?;
+            second.acquire().await?;
+            both.asked_again += usize::from(first.leads() && second.leads());
         }
         Ok(both)
     }
@@ -109,7 +119,7 @@ impl Stage {
         let name = "stalled";
         self.put_expired(name).await?;
         let candidate = Arc::new(C::new(&self.proxies[0], name, "first")?);
-        ensure!(candidate.acquire().await, "it is free");
+        ensure!(candidate.acquire().await?, "it is free");
         let held = self.hold(0);
         let renewal = tokio::spawn({
             let candidate = Arc::clone(&candidate);
@@ -120,7 +130,7 @@ impl Stage {
         // Beyond every deadline.
         tokio::time::sleep(Duration::from_secs(6)).await;
         held.release();
-        let led = renewal.await?;
+        let led = renewal.await??;
         self.proxies[0].clear_rules();
         Ok(led && self.holder(name).await?.as_deref() == Some("second"))
     }
@@ -130,7 +140,7 @@ impl Stage {
         let name = "late";
         self.put_expired(name).await?;
         let candidate = Arc::new(C::new(&self.proxies[0], name, "first")?);
-        ensure!(candidate.acquire().await, "it is free");
+        ensure!(candidate.acquire().await?, "it is free");
         let held = self.hold(0);
         let release = tokio::spawn({
             let candidate = Arc::clone(&candidate);
@@ -144,10 +154,48 @@ impl Stage {
         Ok(self.holder(name).await?.as_deref() != Some("second"))
     }
 
-    /// Whether a Lease whose fields are null can be had.
-    pub async fn empty<C: Candidate>(&self) -> Result<bool> {
-        self.put("empty", json!({ "holderIdentity": null, "renewTime": null })).await?;
-        let candidate = C::new(&self.proxies[0], "empty", "first")?;
-        Ok(candidate.acquire().await)
+    /// Whether a Lease can be had that is free or long expired, and says so in this way; with the
+    /// error, where there is one.
+    pub async fn free<C: Candidate>(&self, without: &Free) -> Result<Result<bool, String>> {
+        let mut spec = expired();
+        for (field, value) in without.changes {
+            spec[*field] = value.map_or(Value::Null, Value::from);
+        }
+        self.put("free", spec).await?;
+        let candidate = C::new(&self.proxies[0], "free", "first")?;
+        Ok(candidate.acquire().await.map_err(|error| error.to_string()))
     }
+}
+
+/// A way in which a Lease is free.
+pub struct Free {
+    /// In words.
+    pub what: &'static str,
+    changes: &'static [(&'static str, Option<&'static str>)],
+}
+
+/// Each differs from an expired Lease in what it names, and in nothing else.
+pub const FREE: [Free; 4] = [
+    Free {
+        what: "given back (an empty holder) and expired: can be had",
+        changes: &[("holderIdentity", Some(""))],
+    },
+    Free { what: "no holder, and expired: can be had", changes: &[("holderIdentity", None)] },
+    Free {
+        what: "an empty holder and no times: can be had",
+        changes: &[("holderIdentity", Some("")), ("renewTime", None), ("acquireTime", None)],
+    },
+    Free {
+        what: "expired, and without leaseTransitions: can be had",
+        changes: &[("leaseTransitions", None)],
+    },
+];
+
+/// A Lease whose holder is long dead.
+fn expired() -> Value {
+    let long_ago = "2020-01-01T00:00:00.000000Z";
+    json!({
+        "holderIdentity": "dead", "leaseDurationSeconds": 5, "leaseTransitions": 1,
+        "acquireTime": long_ago, "renewTime": long_ago,
+    })
 }
