@@ -14,7 +14,7 @@ use crate::{
 /// When it cannot be built or run, or our own module does what it must not.
 pub fn run() -> Result<()> {
     controlplane_binaries()?;
-    println!("Building tools/election-proof, a package of its own. Then it takes two minutes.");
+    println!("Building tools/election-proof, a package of its own. Then it takes one minute.");
     let args = ["run", "--quiet", "--locked", "--manifest-path", "tools/election-proof/Cargo.toml"];
     finish(cargo(&args).args(["--target-dir", "target/election-proof"]))
 }
