@@ -45,7 +45,9 @@ pub(super) fn judge(
 /// I5, second half: when the claim lets go, nothing it holds is left as if it were held. Counted
 /// are the addresses that this replica is known to have seen in the claim's hands, in time: it has
 /// written to them since, before the version of the claim that letting go was decided on; or that
-/// any replica matched or published, since then they are on record on the claim. One that a driver
+/// any replica matched or published, since then they are on record on the claim. A write to the
+/// address after that version tells nothing: the request that let go may have been on its way already
+/// when the replica first saw the address. One that a driver
 /// binds at that very moment is finished by its own pass, and so is one that a driver took out of its
 /// own phase at that moment.
 ///
@@ -57,7 +59,8 @@ fn judge_let_go(world: &World, old: &IPAddressClaim, replica: &Actor, findings: 
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
         let on_record = world.came_by_match(name) || published(old).any(|p| p.name == name);
-        let in_time = world.unchanged_since(name, decided_on) && world.seen_by(replica, name);
+        let in_time =
+            world.unchanged_since(name, decided_on) && world.seen_by(replica, name, decided_on);
         let excused = world.was_refused(name) || world.marked_after(name, decided_on);
         if (on_record || in_time) && !excused && !is_reclaimed(address) {
             findings.add(

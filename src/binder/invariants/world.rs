@@ -57,8 +57,8 @@ impl fmt::Display for ClaimKey {
 struct AddressPast {
     /// The controller set the `claimRef`, where there was none.
     matched: bool,
-    /// The replicas that have written to the address since.
-    seen: Vec<Actor>,
+    /// The replicas that have written to the address since, and when each first did.
+    seen: Vec<(Actor, u64)>,
     /// When a driver last took back `Conflict` or `Lost`.
     unmarked: u64,
     /// When the uid, or `Lost`, last changed.
@@ -179,8 +179,10 @@ impl World {
         self.address_past.get(address).is_some_and(|p| p.matched)
     }
 
-    pub(super) fn seen_by(&self, replica: &Actor, address: &str) -> bool {
-        self.address_past.get(address).is_some_and(|p| p.seen.contains(replica))
+    /// Whether the replica had written to the address by a revision.
+    pub(super) fn seen_by(&self, replica: &Actor, address: &str, revision: u64) -> bool {
+        let seen = self.address_past.get(address).into_iter().flat_map(|p| &p.seen);
+        seen.into_iter().any(|(who, at)| who == replica && *at <= revision)
     }
 
     /// Whether the address was in a driver's phase at any time after a revision, though it is not now.
@@ -296,7 +298,11 @@ impl World {
         if old.as_ref().is_some_and(|o| marked(o)) && !marked(&new) {
             past.unmarked = self.revision;
         }
-        past.seen.extend(replica.filter(|r| !past.seen.contains(r)).cloned());
+        if let Some(replica) = replica
+            && !past.seen.iter().any(|(who, _)| who == replica)
+        {
+            past.seen.push((replica.clone(), self.revision));
+        }
         if let Some(ip) = ip_of(&new) {
             self.by_ip.entry(ip).or_default().insert(name.clone());
         }

@@ -79,6 +79,11 @@ fn letting_go_of_what_could_not_be_known() {
         bound(s, &controller());
         going(s);
     };
+    let seen_when_letting_go_was_asked_for = |s: &mut Story| {
+        s.address(&Actor::Driver, "a1", hold("web"));
+        going(s);
+        s.address(&controller(), "a1", phase(AddressPhase::Bound));
+    };
     let unmarked = |s: &mut Story| {
         bound(s, &controller());
         s.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
@@ -91,9 +96,10 @@ fn letting_go_of_what_could_not_be_known() {
         s.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
         going(s);
     };
-    let rows: [(Step, &[Rule]); 4] = [
+    let rows: [(Step, &[Rule]); 5] = [
         (&seen_by_another, &[]),
         (&seen, &[Rule::I5]),
+        (&seen_when_letting_go_was_asked_for, &[]),
         (&unmarked, &[]),
         (&unmarked_before, &[Rule::I5]),
     ];

@@ -115,6 +115,7 @@ impl Outcome {
     fn write(&self, text: &mut String) {
         let Work { binds, claims_bound, claims_gone, conflicts, writes } = self.work;
         let counts = self.report.counts;
+        self.write_what_was_found(text);
         list(text, "What people and the driver did", &self.workload);
         list(text, "What went wrong", &self.faults);
         if !self.clocks {
@@ -142,12 +143,16 @@ impl Outcome {
                 .peak_memory
                 .map_or(String::new(), |m| format!(", peak memory {} MB", m >> 20)),
         );
+        let _ = writeln!(text, "Violations: {}.", self.report.violations.len());
+    }
+
+    /// What is wrong comes first: of a long output, people see its beginning.
+    fn write_what_was_found(&self, text: &mut String) {
         for finding in &self.findings {
             let _ = writeln!(text, "Found: {finding}");
         }
-        let _ = writeln!(text, "Violations: {}.", self.report.violations.len());
         if !self.is_clean() {
-            let _ = writeln!(text, "{}\nAgain: {}", self.report.text(), self.plan.command());
+            let _ = writeln!(text, "{}\nAgain: {}\n", self.report.text(), self.plan.command());
         }
     }
 

@@ -64,6 +64,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Err(error) = &checks {
         println!("{error:#}");
     }
+    for failure in &counted.failures {
+        println!("\n{failure}");
+    }
     println!("{} passed, {} failed", counted.passed, counted.failed);
     match (checks, counted.success) {
         (Ok(()), true) if counted.passed == 0 => bail!("there was no such test"),
@@ -87,17 +90,36 @@ fn targets_without_api_server() -> Result<Vec<String>> {
         .collect())
 }
 
+/// How many lines of a failed test are said again at the end, where they are found.
+const LINES_OF_A_FAILURE: usize = 40;
+
 /// How tests went.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counted {
     passed: usize,
     failed: usize,
     success: bool,
+    /// Each failed test's name, and the beginning of what it failed with.
+    failures: Vec<String>,
+    /// Whose output the next line belongs to.
+    within: Within,
+}
+
+/// Where in a test binary's output a line stands.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Within {
+    #[default]
+    Nothing,
+    /// What a failed test printed before it failed.
+    Output,
+    /// What it failed with, and how many lines of it may still be said again.
+    Failure(usize),
 }
 
 impl Counted {
-    /// Adds what a line of a test binary's summary says.
+    /// Adds what a line of a test binary says.
     fn add(&mut self, line: &str) {
+        self.add_failure(line);
         let Some(summary) = line.strip_prefix("test result: ") else { return };
         let number_before = |word: &str| {
             let before = summary.split(word).next()?;
@@ -105,6 +127,30 @@ impl Counted {
         };
         self.passed += number_before(" passed").unwrap_or(0);
         self.failed += number_before(" failed").unwrap_or(0);
+    }
+
+    fn add_failure(&mut self, line: &str) {
+        let name = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(name) = name {
+            self.failures.push(format!("{name} failed:"));
+            self.within = Within::Output;
+            return;
+        }
+        if line == "failures:" {
+            self.within = Within::Nothing;
+        }
+        let begins = line.starts_with("thread '") || line.starts_with("Error: ");
+        if self.within == Within::Output && begins {
+            self.within = Within::Failure(LINES_OF_A_FAILURE);
+        }
+        let (Within::Failure(left @ 1..), Some(failure)) =
+            (&mut self.within, self.failures.last_mut())
+        else {
+            return;
+        };
+        *left -= 1;
+        failure.push_str("\n  ");
+        failure.push_str(line);
     }
 }
 
@@ -136,6 +182,29 @@ mod tests {
         ] {
             counted.add(line);
         }
-        assert_eq!(counted, Counted { passed: 15, failed: 2, success: false });
+        assert_eq!((counted.passed, counted.failed), (15, 2));
+        assert_eq!(counted.failures, [""; 0]);
+    }
+
+    #[test]
+    fn what_a_test_failed_with_is_said_again() {
+        let mut counted = Counted::default();
+        for line in [
+            "failures:",
+            "",
+            "---- one::a stdout ----",
+            "what it printed",
+            "thread 'one::a' (12) panicked at tests/one.rs:24:5:",
+            "left is not right",
+            "---- one::b stdout ----",
+            "Error: it returned",
+            "failures:",
+            "    one::a",
+            "thread 'after it' has nothing to do with it",
+        ] {
+            counted.add(line);
+        }
+        let first = "one::a failed:\n  thread 'one::a' (12) panicked at tests/one.rs:24:5:\n  left is not right";
+        assert_eq!(counted.failures, [first, "one::b failed:\n  Error: it returned"]);
     }
 }
