@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use testbed::{
     ControlPlane, Controller, ControllerOptions, Options, Sandbox, eventually, make,
-    sandbox::create,
+    process::cpu_time, sandbox::create,
 };
 
 use crate::support::BINARY;
@@ -309,7 +309,7 @@ async fn plain_bind(client: &Client, namespace: &str, name: String) -> Result<()
     Ok(())
 }
 
-/// 200 claims on 200 free addresses, then on 20,000, five times each: the same requests. Printed are
+/// 200 claims on 200 free addresses, then on 20,000, nine times each: the same requests. Printed are
 /// the medians of the times, and those of a plain loop that makes the same writes in the same two
 /// worlds: what the API server itself takes longer among many. `cargo xtask test figures` runs it.
 #[ignore = "creates 20,000 addresses, which takes minutes: cargo xtask test figures"]
@@ -321,10 +321,10 @@ async fn a_bind_among_20_000_addresses_costs_what_it_costs_among_200() {
     let mut rounds = Rounds { controlplane, number: 0 };
     let mut controller = rounds.controller().await;
     let mut few = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..=ROUNDS {
         let class = format!("few-{}", rounds.number);
         rounds.addresses(&controller, &class, CLAIMS).await;
-        few.push(rounds.bind(&class).await);
+        few.push(rounds.bind(&controller, &class).await);
     }
     assert!(controller.sigterm(LONG).unwrap().success());
     let few_plain = rounds.plain().await;
@@ -332,16 +332,21 @@ async fn a_bind_among_20_000_addresses_costs_what_it_costs_among_200() {
     let mut controller = rounds.controller().await;
     rounds.addresses(&controller, "many", 20_000).await;
     let mut many = Vec::new();
-    for _ in 0..5 {
-        many.push(rounds.bind("many").await);
+    for _ in 0..=ROUNDS {
+        many.push(rounds.bind(&controller, "many").await);
     }
     assert!(controller.sigterm(LONG).unwrap().success());
     let many_plain = rounds.plain().await;
 
-    let asked_first = few[0].1.clone();
-    let asked: Vec<_> = few.iter().chain(&many).map(|round| round.1.clone()).collect();
+    drop((few.remove(0), many.remove(0)));
+    let asked_first = few[0].asked.clone();
+    let asked: Vec<_> = few.iter().chain(&many).map(|round| round.asked.clone()).collect();
+    for process in few[0].cpu.keys() {
+        let cpu = |rounds: &[Round]| median(rounds.iter().map(|round| round.cpu[process]));
+        println!("processor time of {process}: {:.2?}, {:.2?}", cpu(&few), cpu(&many));
+    }
     println!("for each {CLAIMS} binds: {asked_first:?}");
-    let (few, many) = (median(few.iter().map(|r| r.0)), median(many.iter().map(|r| r.0)));
+    let (few, many) = (median(few.iter().map(|r| r.took)), median(many.iter().map(|r| r.took)));
     let ratio = |many: Duration, few: Duration| many.as_secs_f64() / few.as_secs_f64();
     println!("{CLAIMS} binds among few: {few:.2?}, by a plain loop {few_plain:.2?}");
     println!("{CLAIMS} binds among many: {many:.2?}, by a plain loop {many_plain:.2?}");
@@ -355,6 +360,9 @@ async fn a_bind_among_20_000_addresses_costs_what_it_costs_among_200() {
     }
 }
 
+/// How many rounds count, after one that warms everything up.
+const ROUNDS: usize = 9;
+
 /// How many claims a round binds.
 const CLAIMS: usize = 200;
 
@@ -362,6 +370,13 @@ fn median(times: impl Iterator<Item = Duration>) -> Duration {
     let mut times: Vec<_> = times.collect();
     times.sort();
     times[times.len() / 2]
+}
+
+/// What so many binds took.
+struct Round {
+    took: Duration,
+    asked: BTreeMap<String, u64>,
+    cpu: BTreeMap<&'static str, Duration>,
 }
 
 /// Rounds of binds on one control plane, each in a namespace and with names of its own.
@@ -394,10 +409,16 @@ impl Rounds {
         name
     }
 
-    /// How long the controller took to bind, and what it asked for.
-    async fn bind(&mut self, class: &str) -> (Duration, BTreeMap<String, u64>) {
+    /// How long the controller took to bind, what it asked for, and the processor time of each.
+    async fn bind(&mut self, controller: &Controller, class: &str) -> Round {
         let (client, namespace) = (self.client(), self.namespace().await);
         let before = Requests::now(&client).await;
+        let cpu = || {
+            let ours = ("the controller", controller.pid());
+            let all = self.controlplane.pids().into_iter().chain([ours]);
+            all.map(|(name, pid)| (name, cpu_time(pid).unwrap())).collect::<BTreeMap<_, _>>()
+        };
+        let cpu_before = cpu();
         let begin = Instant::now();
         create_claims(&client, &namespace, class, CLAIMS).await;
         all_bound(&Api::namespaced(client.clone(), &namespace), class, CLAIMS).await;
@@ -408,15 +429,17 @@ impl Rounds {
             ensure!(usize::try_from(writes)? >= 5 * CLAIMS, "{writes} writes");
             let asked = since.of_controller();
             anyhow::Ok(asked.into_iter().map(|(k, n)| (k.to_owned(), n)).collect())
-        });
-        (took, asked.await)
+        })
+        .await;
+        let cpu = cpu().into_iter().map(|(name, at)| (name, at - cpu_before[name])).collect();
+        Round { took, asked, cpu }
     }
 
     /// How long a plain loop takes for the same, the claims' creation included; no controller runs.
     async fn plain(&mut self) -> Duration {
         let client = self.client();
         let mut times = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..ROUNDS {
             let namespace = self.namespace().await;
             let class = format!("plain-{}", self.number);
             create_addresses(&client, &class, self.number, CLAIMS).await;

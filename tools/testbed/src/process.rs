@@ -48,6 +48,24 @@ pub fn signal(pid: u32, signal: Signal) {
         .status();
 }
 
+/// The processor time that a process has had so far, its own and the system's for it. Nothing when
+/// there is no such process, or the system does not tell.
+///
+/// Source: proc(5), fields 14 and 15 of `/proc/PID/stat`.
+#[must_use]
+pub fn cpu_time(pid: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name, in parentheses, may have any character in it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()? + ticks()?;
+    Some(
+        Duration::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second())
+            * u32::try_from(ticks).ok()?,
+    )
+}
+
 /// A child process, ended when it is dropped, and when this process ends in whatever way.
 #[derive(Debug)]
 pub struct Process {
