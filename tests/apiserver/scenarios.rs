@@ -14,6 +14,7 @@ use kube::{Resource, ResourceExt, api::DeleteParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 use testbed::{
+    eventually,
     make::{self, Make, MakeAddress, MakeClaim},
     proxy::{Match, RuleHandle},
 };
@@ -87,8 +88,25 @@ impl<'a> Run<'a> {
         make::claim(self.bench.namespace(), &self.of("web"), &self.of("public"))
     }
 
+    /// A class that the controller has seen: a story that begins before it goes another way.
     async fn create_class(&self) {
-        self.bench.create(&make::class(&self.of("public"))).await.unwrap();
+        let class = self.of("public");
+        self.bench.create(&make::class(&class)).await.unwrap();
+        let (claims, probe) = (self.bench.claims(), format!("probe-{class}"));
+        self.bench.create(&make::claim(self.bench.namespace(), &probe, &class)).await.unwrap();
+        eventually(PATIENCE, "the class to be seen", || async {
+            let claim = claims.get(&probe).await?;
+            let resolved = claim.status.and_then(|status| status.class_name);
+            ensure!(resolved.as_ref() == Some(&class), "{resolved:?}");
+            Ok(())
+        })
+        .await;
+        claims.delete(&probe, &DeleteParams::default()).await.unwrap();
+        eventually(PATIENCE, "the probe to be gone", || async {
+            ensure!(claims.get_opt(&probe).await?.is_none(), "{probe} is there");
+            Ok(())
+        })
+        .await;
     }
 
     async fn create_claim(&mut self, claim: &IPAddressClaim) {
