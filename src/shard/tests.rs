@@ -198,7 +198,7 @@ fn show(server: &FakeLeases, roster: &Roster) {
 fn confirm(server: &FakeLeases, roster: &Roster) {
     for record in roster.see(Roll::suspects) {
         let now = server.get(record.name()).unwrap();
-        roster.learn(|roll, _| roll.confirm(record.name(), now.version()));
+        roster.learn(|roll, at| roll.confirm(record.name(), now.version(), at));
     }
 }
 

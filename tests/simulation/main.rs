@@ -1,0 +1,177 @@
+//! The controller's own code, kube's client and runtime included, against a model of the API server
+//! in virtual time, with faults, from a seed.
+//!
+//! `cargo xtask simulate` runs as many seeds as are asked for; without arguments it is a test of some
+//! seeds.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test: what is not there fails it")]
+
+mod apiserver;
+mod chance;
+mod link;
+mod oracle;
+mod people;
+mod replica;
+mod run;
+mod stage;
+
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use parking_lot::Mutex;
+
+use self::run::{Outcome, Plan};
+
+/// Runs the controller's replicas in a simulated world.
+#[derive(Clone, Debug, Parser)]
+struct Args {
+    /// How many seeds.
+    #[arg(long, default_value_t = 200)]
+    seeds: u64,
+    /// The first of them; alone, the only one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many replicas.
+    #[arg(long, default_value_t = 3)]
+    replicas: usize,
+    /// For how many minutes of the simulation things go wrong.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Says what happened, write by write.
+    #[arg(long)]
+    trace: bool,
+    /// Runs each seed twice and compares what happened.
+    #[arg(long)]
+    twice: bool,
+    /// How many seeds run at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+}
+
+impl Args {
+    fn plan(&self, seed: u64) -> Plan {
+        let time = Duration::from_mins(self.minutes);
+        Plan { seed, replicas: self.replicas, time, trace: self.trace }
+    }
+
+    fn replay(&self, seed: u64) -> String {
+        let Self { replicas, minutes, .. } = self;
+        format!(
+            "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace"
+        )
+    }
+}
+
+fn main() -> ExitCode {
+    chance::without_random_addresses();
+    let mut args = Args::parse();
+    if args.seed.is_some() && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
+        args.seeds = 1;
+    }
+    let first = args.seed.unwrap_or(0);
+    let (next, all) = (AtomicU64::new(first), Mutex::new(Total::default()));
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + args.seeds {
+                        return;
+                    }
+                    let outcome = alone(args.plan(seed));
+                    let again = args.twice.then(|| alone(args.plan(seed)));
+                    all.lock().add(&args, seed, &outcome, again.as_ref());
+                }
+            });
+        }
+    });
+    all.into_inner().conclude(begin.elapsed())
+}
+
+/// One run, on a thread of its own: what it leaves behind is nobody's.
+fn alone(plan: Plan) -> Outcome {
+    let run = move || {
+        chance::seed(plan.seed);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        runtime.block_on(run::run(plan))
+    };
+    let thread = thread::Builder::new().spawn(run).expect("a thread");
+    thread.join().unwrap_or_else(|panic| Outcome {
+        found: vec![format!("a panic: {}", text_of(&*panic))],
+        ..Outcome::default()
+    })
+}
+
+fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)")
+}
+
+/// All runs.
+#[derive(Default)]
+struct Total {
+    runs: u64,
+    failed: Vec<u64>,
+    requests: u64,
+    commits: u64,
+    conflicts: u64,
+    deaths: u64,
+    time: Duration,
+}
+
+impl Total {
+    fn add(&mut self, args: &Args, seed: u64, outcome: &Outcome, again: Option<&Outcome>) {
+        self.runs += 1;
+        self.requests += outcome.requests;
+        self.commits += outcome.commits;
+        self.conflicts += outcome.conflicts;
+        self.deaths += u64::from(outcome.deaths);
+        self.time += outcome.time;
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        let differs = again.is_some_and(|again| again.hash != outcome.hash);
+        if differs {
+            println!("seed {seed}: it went another way the second time");
+        }
+        if !outcome.found.is_empty() || differs {
+            self.failed.push(seed);
+            println!("seed {seed} after {:.0} s:", outcome.time.as_secs_f64());
+            outcome.found.iter().take(10).for_each(|found| println!("  {found}"));
+            println!("  again: {}", args.replay(seed));
+        }
+        if self.runs.is_multiple_of(500) {
+            println!("{} seeds, {} failed", self.runs, self.failed.len());
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    fn conclude(self, took: Duration) -> ExitCode {
+        println!(
+            "{} seeds in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
+             {:.0} s simulated, {:.0} times real time",
+            self.runs,
+            took.as_secs_f64(),
+            self.runs as f64 / took.as_secs_f64(),
+            self.requests,
+            self.commits,
+            self.conflicts,
+            self.deaths,
+            self.time.as_secs_f64(),
+            self.time.as_secs_f64() / took.as_secs_f64(),
+        );
+        if self.failed.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        println!("failed: {:?}", self.failed);
+        ExitCode::FAILURE
+    }
+}
