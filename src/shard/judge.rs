@@ -60,20 +60,23 @@ fn pause(roster: &Roster) -> Duration {
 fn share_out(roster: &Roster, shard: &Shard, world: &World) {
     // Asked first: what is turned away from here on is looked at the next time.
     let missed = shard.has_turned_away();
-    let table = Table::of(roster.members());
-    let me = roster.names.member();
     let Some(before) = shard.table() else { return };
-    if *before != table {
+    let members = roster.members();
+    // Each renewal of each member comes by here, and hardly ever changes who there is.
+    let same = before.members().iter().eq(&members);
+    if same && !missed {
+        return;
+    }
+    let table = if same { Arc::clone(&before) } else { Arc::new(Table::of(members)) };
+    let me = roster.names.member();
+    if !same {
         tracing::info!(
             members = table.members().join(","),
             buckets = table.held_by(&me),
             "the members changed"
         );
         world.index().set_members(&me, table.members());
-        shard.share_out(table.clone());
-    }
-    if *before == table && !missed {
-        return;
+        shard.share_out(Arc::clone(&table));
     }
     let came = |b: u8| table.holder(b) == Some(&*me) && (missed || before.holder(b) != Some(&*me));
     let came: Vec<bool> = (0..=u8::MAX).map(came).collect();

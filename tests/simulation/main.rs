@@ -16,7 +16,7 @@ mod run;
 mod stage;
 
 use std::{
-    process::ExitCode,
+    process::{Command, ExitCode},
     sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -48,6 +48,9 @@ struct Args {
     /// Runs each seed twice and compares what happened.
     #[arg(long)]
     twice: bool,
+    /// Runs one seed in this process, and says how it ended as JSON.
+    #[arg(long, hide = true)]
+    child: bool,
     /// How many seeds run at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -74,6 +77,9 @@ fn main() -> ExitCode {
         args.seeds = 1;
     }
     let first = args.seed.unwrap_or(0);
+    if args.child {
+        return child(args.plan(first));
+    }
     let (next, all) = (AtomicU64::new(first), Mutex::new(Total::default()));
     let begin = Instant::now();
     thread::scope(|scope| {
@@ -84,8 +90,8 @@ fn main() -> ExitCode {
                     if seed >= first + args.seeds {
                         return;
                     }
-                    let outcome = alone(args.plan(seed));
-                    let again = args.twice.then(|| alone(args.plan(seed)));
+                    let outcome = alone(&args, seed);
+                    let again = args.twice.then(|| alone(&args, seed));
                     all.lock().add(&args, seed, &outcome, again.as_ref());
                 }
             });
@@ -94,27 +100,35 @@ fn main() -> ExitCode {
     all.into_inner().conclude(begin.elapsed())
 }
 
-/// One run, on a thread of its own: what it leaves behind is nobody's.
-fn alone(plan: Plan) -> Outcome {
-    let run = move || {
-        chance::seed(plan.seed);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        runtime.block_on(run::run(plan))
-    };
-    let thread = thread::Builder::new().spawn(run).expect("a thread");
-    thread.join().unwrap_or_else(|panic| Outcome {
-        found: vec![format!("a panic: {}", text_of(&*panic))],
-        ..Outcome::default()
+/// One run, in a process of its own: what runs before it would change it, if only by a counter in a
+/// library.
+fn alone(args: &Args, seed: u64) -> Outcome {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--child", "--seed", &seed.to_string()]);
+    command.args(["--replicas", &args.replicas.to_string()]);
+    command.args(["--minutes", &args.minutes.to_string()]);
+    command.args(args.trace.then_some("--trace"));
+    let output = command.output().expect("a process");
+    let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
+    last.and_then(|line| serde_json::from_slice(line).ok()).unwrap_or_else(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let found = vec![format!("it ended with {}: {said}", output.status)];
+        Outcome { found, ..Outcome::default() }
     })
 }
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("(no text)")
+/// The one run of this process.
+fn child(plan: Plan) -> ExitCode {
+    chance::seed(plan.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let outcome = runtime.block_on(run::run(plan));
+    println!("{}", serde_json::to_string(&outcome).expect("JSON"));
+    ExitCode::SUCCESS
 }
 
 /// All runs.

@@ -57,7 +57,8 @@ struct Life {
     tasks: JoinSet<Option<String>>,
     stop: CancellationToken,
     debug: Debug,
-    notes: mpsc::Receiver<Note>,
+    /// What it tells users: kept open, so that it may.
+    _notes: mpsc::Receiver<Note>,
     paused: watch::Sender<bool>,
 }
 
@@ -114,7 +115,7 @@ impl Replica {
                 }
             });
         }
-        self.life = Some(Life { tasks, stop, debug, notes, paused });
+        self.life = Some(Life { tasks, stop, debug, _notes: notes, paused });
     }
 
     fn clock(&self) -> Clock {
@@ -161,12 +162,6 @@ impl Replica {
             wrong.extend(end.unwrap_or_else(|error| Some(error.to_string())));
         }
         wrong
-    }
-
-    /// What it has told users since this was last asked.
-    pub fn notes(&mut self) -> usize {
-        let Some(life) = &mut self.life else { return 0 };
-        std::iter::from_fn(|| life.notes.try_recv().ok()).count()
     }
 
     /// What it says of itself and the others.

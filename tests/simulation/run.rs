@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -24,7 +25,7 @@ pub struct Plan {
 }
 
 /// How it ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Of all requests and commits.
     pub hash: u64,
@@ -69,6 +70,8 @@ struct Play {
     /// When each replica that is dead comes back, or that is paused goes on.
     back: Vec<Option<Instant>>,
     begin: Instant,
+    /// The revision at which the leaders were last counted.
+    counted: u64,
 }
 
 impl Play {
@@ -90,7 +93,7 @@ impl Play {
             .collect();
         let back = vec![None; replicas.len()];
         let (found, begin) = (Vec::new(), Instant::now());
-        Self { stage, people, replicas, found, deaths: 0, back, begin }
+        Self { stage, people, replicas, found, deaths: 0, back, begin, counted: 0 }
     }
 
     /// Everything at once, for so long.
@@ -169,7 +172,12 @@ impl Play {
                 }
             }
         }
-        self.count_leaders();
+        // Only who writes acts.
+        let newest = self.stage.oracle.lock().last;
+        if newest != self.counted {
+            self.counted = newest;
+            self.count_leaders();
+        }
     }
 
     fn count_leaders(&mut self) {

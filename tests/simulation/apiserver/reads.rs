@@ -172,7 +172,7 @@ impl Follow {
     /// When the next change was made that it tells of; `told` is past all that it does not.
     pub fn peek(&mut self, store: &Store) -> Option<Duration> {
         for commit in store.since(self.told) {
-            if self.concerns(commit) && self.event(commit).is_some() {
+            if self.concerns(commit) && self.tells_of(commit) {
                 return Some(commit.at);
             }
             self.told = commit.revision;
@@ -190,6 +190,10 @@ impl Follow {
 
     fn concerns(&self, commit: &Commit) -> bool {
         commit.key.0 == self.plural && (self.namespace.is_empty() || self.namespace == commit.key.1)
+    }
+
+    fn tells_of(&self, commit: &Commit) -> bool {
+        [&commit.old, &commit.new].into_iter().flatten().any(|object| self.selector.selects(object))
     }
 
     /// What a change is to whoever sees only what the selector selects.
