@@ -347,7 +347,7 @@ impl Events {
         }
         if self.follow.expired {
             self.ended = true;
-            return Some((Ok(line(&self.follow.too_old())), self));
+            return Some((Ok(line(&Follow::too_old())), self));
         }
         if let Some(event) = self.follow.first.pop() {
             return Some((Ok(line(&event)), self));
@@ -388,7 +388,7 @@ impl Events {
                 return Some((Ok(line(&self.follow.bookmark())), self));
             }
             let wake = if frozen {
-                now + Duration::from_secs(3600)
+                now + Duration::from_hours(1)
             } else {
                 due.unwrap_or(bookmark).min(self.until)
             };

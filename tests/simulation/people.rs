@@ -190,10 +190,11 @@ impl People {
     }
 
     fn put_address(&self, by: &'static str, name: &str, spec: Value, finalizers: &[&str]) {
-        let body = json!({
+        let mut body = json!({
             "apiVersion": format!("{GROUP}/v1alpha1"), "kind": "IPAddress",
-            "metadata": { "name": name, "finalizers": finalizers }, "spec": spec,
+            "metadata": { "name": name, "finalizers": finalizers },
         });
+        body["spec"] = spec;
         self.stage.ask(by, Verb::Create, "ipaddresses", "", "", body);
     }
 

@@ -42,7 +42,7 @@ pub struct Outcome {
 
 /// How long nobody may have written for everything to be at rest: longer than any pause a replica
 /// makes.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 /// How long it may take until then.
 const PATIENCE: Duration = Duration::from_mins(15);
@@ -55,10 +55,10 @@ const WATCHED: [&str; 4] = ["ipaddresses", "ipaddressclaims", "ipaddressclasses"
 
 pub async fn run(plan: Plan) -> Outcome {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    let mut play = Play::new(plan, &mut random);
-    play.faults(plan.time, &mut random).await;
-    play.peace().await;
-    play.end().await
+    let mut drama = Play::new(plan, &mut random);
+    drama.faults(plan.time, &mut random).await;
+    drama.peace().await;
+    drama.end().await
 }
 
 struct Play {
@@ -181,7 +181,7 @@ impl Play {
     }
 
     fn count_leaders(&mut self) {
-        if self.replicas.iter().any(|r| r.without_leases()) {
+        if self.replicas.iter().any(Replica::without_leases) {
             return;
         }
         let leaders: Vec<_> =

@@ -224,7 +224,7 @@ impl Follow {
     }
 
     /// The last word of a watch from before what is known.
-    pub fn too_old(&self) -> Value {
+    pub fn too_old() -> Value {
         let mut status = Refusal::expired("too old resource version").status;
         status["code"] = 410.into();
         event("ERROR", status)
@@ -232,5 +232,7 @@ impl Follow {
 }
 
 fn event(kind: &str, object: Value) -> Value {
-    json!({ "type": kind, "object": object })
+    let mut event = json!({ "type": kind });
+    event["object"] = object;
+    event
 }

@@ -33,7 +33,9 @@ pub fn complete(schema: &Value, value: &mut Value) {
     if let Some(items) = schema.get("items")
         && let Some(array) = value.as_array_mut()
     {
-        array.iter_mut().for_each(|item| complete(items, item));
+        for item in array {
+            complete(items, item);
+        }
     } else if schema["type"] == "object"
         && !keeps_unknown(schema)
         && schema.get("additionalProperties").is_none()

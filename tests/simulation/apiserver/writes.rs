@@ -82,7 +82,7 @@ impl Write<'_> {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
             drop_field(metadata, field);
         }
-        Ok((201, self.store_it(key, object)))
+        Ok((201, self.store_it(&key, object)))
     }
 
     fn check_namespace(&self, name: &str) -> Result<(), Refusal> {
@@ -162,7 +162,7 @@ impl Write<'_> {
             self.store.commit(key, None, self.at, self.by);
             return Ok((200, new));
         }
-        Ok((200, self.store_it(key, new)))
+        Ok((200, self.store_it(&key, new)))
     }
 
     fn keep_what_is_the_servers(&self, old: &Value, new: &mut Value) {
@@ -229,7 +229,7 @@ impl Write<'_> {
             if let Some(generation) = object["metadata"]["generation"].as_u64() {
                 object["metadata"]["generation"] = (generation + 1).into();
             }
-            return Ok((200, self.store_it(key, object)));
+            return Ok((200, self.store_it(&key, object)));
         }
         let uid = object["metadata"]["uid"].clone();
         self.store.commit(key, None, self.at, self.by);
@@ -275,9 +275,9 @@ impl Write<'_> {
         if wrong.is_empty() { Ok(()) } else { Err(Refusal::invalid(self.resource, name, &wrong)) }
     }
 
-    fn store_it(&mut self, key: Key, object: Value) -> Value {
+    fn store_it(&mut self, key: &Key, object: Value) -> Value {
         self.store.commit(key.clone(), Some(object), self.at, self.by);
-        self.store.get(&key).cloned().unwrap_or_default()
+        self.store.get(key).cloned().unwrap_or_default()
     }
 }
 
@@ -329,7 +329,9 @@ fn drop_field(object: &mut Value, field: &str) {
 
 fn without(object: &Value, fields: &[&str]) -> Value {
     let mut object = object.clone();
-    fields.iter().for_each(|field| drop_field(&mut object, field));
+    for field in fields {
+        drop_field(&mut object, field);
+    }
     object
 }
 
