@@ -46,6 +46,27 @@ impl Clock {
     }
 }
 
+/// The clocks of a process.
+#[derive(Clone, Debug)]
+pub struct Clocks {
+    /// For work: its monotonic time stands still while the machine sleeps.
+    pub work: Clock,
+    /// For Leases: its monotonic time goes on.
+    pub leases: Clock,
+}
+
+impl Clocks {
+    /// The machine's.
+    pub fn system() -> Self {
+        Self { work: Clock::system(), leases: Clock::boot() }
+    }
+
+    /// One for both.
+    pub fn same(clock: Clock) -> Self {
+        Self { work: clock.clone(), leases: clock }
+    }
+}
+
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Clock")

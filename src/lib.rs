@@ -21,6 +21,8 @@
 //! live claim holds is neither released nor deleted nor given away. Each write carries the
 //! resourceVersion it was decided on, and nothing is destroyed on a cache's word.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
 pub mod api;
 pub mod apiserver;

@@ -1,5 +1,7 @@
 //! The program: reads what it is told, and does it.
 
+#![forbid(unsafe_code)]
+
 use std::process::ExitCode;
 
 use address_controller::{

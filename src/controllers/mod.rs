@@ -16,7 +16,6 @@ use crate::{
     apiserver::{ApiServer, Fence},
     binder::index::{Index, IndexedKind},
     claim,
-    clock::Clock,
     queue::{self, Backoff, Config, Panicked},
     report::Reporter,
     runtime::{Context, Task},
@@ -41,7 +40,7 @@ pub fn tasks(context: Context) -> Vec<Task> {
         max: settings.queue_backoff_max,
         ..Backoff::default()
     };
-    let world = Arc::new(World::new(Config { backoff }, Clock::system()));
+    let world = Arc::new(World::new(Config { backoff }, context.clocks.work.clone()));
     measure(&context.metrics, &world);
     let replica = Replica::new(&context);
     let (shard, leadership) = (replica.shard.clone(), replica.leadership.clone());

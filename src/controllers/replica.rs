@@ -5,10 +5,9 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    clock::Clock,
     leader::{self, Leadership},
     lease::LeaseClient,
-    runtime::{Context, HealthPart, Task, host},
+    runtime::{Context, HealthPart, Task},
     shard::{self, Names, Roster, Shard},
     telemetry::Replicas,
     watch::{Problem, Standing},
@@ -37,9 +36,10 @@ impl Replica {
         }
         let times = settings.lease_times();
         let process = format!("{:016x}", fastrand::u64(..));
-        let names = Names::new(&settings.release, &settings.identity, &process, host::pod());
+        let names =
+            Names::new(&settings.release, &settings.identity, &process, context.pod.clone());
         let api = LeaseClient::new(context.leases.clone(), &settings.namespace, times.attempt);
-        let roster = Arc::new(Roster::new(names, times, Clock::boot(), api));
+        let roster = Arc::new(Roster::new(names, times, context.clocks.leases.clone(), api));
         let shard = Shard::among_others(&roster.names.member(), roster.member.clone());
         let leadership = Leadership::among_others(roster.leader.clone(), roster.member.clone());
         Self { roster: Some(roster), shard, leadership, claims_done, addresses_done }

@@ -33,8 +33,11 @@ pub async fn lead(
         let due = roster.now() >= not_before;
         if due && roster.member.holds() && is_open(&roster, &keeper) {
             let began = roster.now();
-            let asked =
-                roster.attempt(&mut keeper, |r, now, record| may_take(&roster, r, now, record));
+            let looked_at = look_at_holder(&roster, &keeper).await;
+            let asked = roster.attempt(&mut keeper, |roll, now, record| {
+                let looked_at = |holder: &str| looked_at.as_deref() == Some(holder);
+                may_take(&roster, roll, now, record, looked_at)
+            });
             office.asked(asked.await);
             not_before = began + roster.times.period;
         }
@@ -69,20 +72,40 @@ fn is_open(roster: &Roster, keeper: &Keeper) -> bool {
     keeper.is_ours()
         || roster.see(|roll, now| {
             let seen = roll.get(keeper.name()).map(|s| &s.record);
-            seen.is_none_or(|r| r.holder().is_none()) || may_take(roster, roll, now, seen)
+            seen.is_none_or(|r| r.holder().is_none()) || may_take(roster, roll, now, seen, |_| true)
         })
 }
 
-/// Another's Lease: when that one is not a member any more, or has not kept it though it is. One that
-/// is not there was perhaps deleted under its holder, who makes it anew.
-fn may_take(roster: &Roster, roll: &Roll, now: Duration, record: Option<&Record>) -> bool {
+/// Reads the member's Lease of whoever holds the leader's, as far as it is known, and says who that
+/// is. What was last heard of a member may be long past where requests are answered again and the
+/// watch has not caught up: meanwhile the dead may be back, and lead.
+async fn look_at_holder(roster: &Roster, keeper: &Keeper) -> Option<String> {
+    let holder = roster.see(|roll, _| {
+        let record = &roll.get(keeper.name())?.record;
+        record.holder().filter(|holder| *holder != roster.names.holder()).map(str::to_owned)
+    })?;
+    let read = roster.look_at(&roster.names.member_lease_of(&holder)).await;
+    read.then_some(holder)
+}
+
+/// Another's Lease: when that one is not a member any more, and its own Lease was just looked at, or
+/// has not kept this one though it is. One that is not there was perhaps deleted under its holder, who
+/// makes it anew.
+fn may_take(
+    roster: &Roster,
+    roll: &Roll,
+    now: Duration,
+    record: Option<&Record>,
+    looked_at: impl Fn(&str) -> bool,
+) -> bool {
     let name = roster.names.leader_lease();
     let last = record.or_else(|| roll.get(&name).map(|s| &s.record));
     let Some(holder) = last.and_then(Record::holder) else { return true };
     if holder == roster.names.holder() {
         return true;
     }
-    !roll.is_blind(now) && (!roster.is_alive(roll, holder, now) || !roll.counts(&name, now))
+    let dead = roster.is_dead(roll, holder, now) && looked_at(holder);
+    !roll.is_blind(now) && (dead || !roll.counts(&name, now))
 }
 
 fn pause(roster: &Roster, not_before: Duration) -> Duration {

@@ -37,6 +37,11 @@ struct Candidate {
 
 impl Candidate {
     async fn of(server: &FakeLeases, identity: &str) -> Self {
+        Self::seeing(server, identity, |_| true).await
+    }
+
+    /// One whose watch shows these Leases alone.
+    async fn seeing(server: &FakeLeases, identity: &str, shown: fn(&str) -> bool) -> Self {
         let times = Times::default();
         let api = LeaseClient::new(server.client(), "default", times.attempt);
         let names = Names::new("r", identity, "p1", None);
@@ -51,7 +56,7 @@ impl Candidate {
         let quiet = |_: Result<(), &str>| {};
         let tasks = vec![
             tokio::spawn(shard::keep(Arc::clone(&roster), left.clone(), quiet)),
-            tokio::spawn(watching(server.clone(), Arc::clone(&roster))),
+            tokio::spawn(watching(server.clone(), Arc::clone(&roster), shown)),
             tokio::spawn(lead(Arc::clone(&roster), leadership.clone(), world, led.clone())),
         ];
         sleep(Duration::from_millis(50)).await;
@@ -69,14 +74,15 @@ impl Candidate {
 }
 
 /// The watch, and the judge's look at whom it has not heard of.
-async fn watching(server: FakeLeases, roster: Arc<Roster>) {
+async fn watching(server: FakeLeases, roster: Arc<Roster>, shown: fn(&str) -> bool) {
     loop {
-        let there = server.all();
+        let mut there = server.all();
+        there.retain(|record| shown(record.name()));
         let known: Vec<_> = roster
             .see(|roll, _| roll.all().map(|(n, s)| (n.to_owned(), s.record.clone())).collect());
         roster.learn(|roll, now| {
             for (name, record) in known {
-                if !there.iter().any(|r| r.name() == name) {
+                if shown(&name) && !there.iter().any(|r| r.name() == name) {
                     roll.deleted(&name, record.uid(), now);
                 }
             }
@@ -85,7 +91,7 @@ async fn watching(server: FakeLeases, roster: Arc<Roster>) {
             }
         });
         for record in roster.see(Roll::suspects) {
-            roster.learn(|roll, _| roll.confirm(record.name(), record.version()));
+            roster.learn(|roll, now| roll.confirm(record.name(), record.version(), now));
         }
         sleep(Duration::from_millis(20)).await;
     }
@@ -180,19 +186,20 @@ async fn a_lease_that_is_deleted_stays_with_its_holder() {
     }
 }
 
-/// Null in every field, or a holder that nobody knows: it can be had.
+/// Null in every field: it can be had. So can that of a holder who is no member, after the time in
+/// which a live one would have renewed it, however long it says that it counts.
 #[tokio::test(start_paused = true)]
 async fn what_nobody_alive_holds_can_be_had() {
-    for spec in [
-        json!({ "holderIdentity": null, "leaseDurationSeconds": null, "renewTime": null }),
-        json!({ "holderIdentity": "", "leaseDurationSeconds": 1 }),
-        json!({ "holderIdentity": "somebody-else", "leaseDurationSeconds": 3600 }),
-        json!(null),
+    for (spec, after) in [
+        (json!({ "holderIdentity": null, "leaseDurationSeconds": null, "renewTime": null }), 500),
+        (json!({ "holderIdentity": "", "leaseDurationSeconds": 1 }), 500),
+        (json!({ "holderIdentity": "somebody-else", "leaseDurationSeconds": 3600 }), 6_100),
+        (json!(null), 500),
     ] {
         let server = FakeLeases::default();
         server.put(LEADER, &spec);
         let only = Candidate::of(&server, "a").await;
-        pass(500).await;
+        pass(after).await;
         assert!(only.leads(), "{spec}");
     }
 }
@@ -235,4 +242,32 @@ async fn the_leader_deletes_what_is_left_lying() {
     pass(8_000).await;
     let names: Vec<_> = server.all().iter().map(|r| r.name().to_owned()).collect();
     assert_eq!(names, ["another", LEADER, "r-member-a"]);
+}
+
+/// What was heard of a member may be long past: it was dead, is back, and leads. The watch has not
+/// caught up, and whoever would lead looks at it first.
+#[tokio::test(start_paused = true)]
+async fn one_who_was_dead_and_leads_is_not_taken_for_dead() {
+    let server = FakeLeases::default();
+    server.put("r-member-a", &json!({ "holderIdentity": "a_p0", "leaseDurationSeconds": 5 }));
+    let behind = Candidate::seeing(&server, "b", |name| name != "r-member-a").await;
+    let before = server.get("r-member-a").unwrap();
+    behind.roster.learn(|roll, now| roll.saw(before.clone(), now));
+    pass(5_500).await;
+    // It was read, and was dead indeed.
+    behind.roster.learn(|roll, now| roll.confirm("r-member-a", before.version(), now));
+    assert!(behind.leads(), "nobody else is there");
+    behind.led.cancel();
+    pass(100).await;
+    let first = Candidate::of(&server, "a").await;
+    pass(6_000).await;
+    assert!(first.leads(), "its own Lease has run out");
+    let again = Arc::clone(&behind.roster);
+    let world = Arc::new(World::new(Config::default(), Clock::system()));
+    let leading = behind.leadership.clone();
+    tokio::spawn(lead(again, leading, world, CancellationToken::new()));
+    for _ in 0..100 {
+        pass(100).await;
+        assert!(first.leads() && !behind.leads());
+    }
 }

@@ -125,11 +125,12 @@ impl Roll {
         self.forget(now);
     }
 
-    /// A suspect was read: it is as it was, or it is gone. (What has changed is brought by
-    /// [`saw`](Self::saw).)
-    pub fn confirm(&mut self, name: &str, version: &str) {
+    /// A Lease was read: it is as it was. (What has changed is brought by [`saw`](Self::saw).) It
+    /// counts where it had expired: one that is read earlier may still be renewed.
+    pub fn confirm(&mut self, name: &str, version: &str, now: Duration) {
+        let times = self.times;
         if let Some(known) = self.seen.get_mut(name).filter(|s| s.record.version() == version) {
-            known.confirmed = true;
+            known.confirmed |= now >= known.expires(&times);
         }
     }
 

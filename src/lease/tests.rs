@@ -238,9 +238,11 @@ fn a_silent_holder_is_read_and_then_dead() {
     roll.saw(held("a", 2, "x"), secs(105));
     assert!(roll.suspects(secs(109)).is_empty());
     assert_eq!(roll.suspects(secs(110)).len(), 1);
-    roll.confirm("a", "1");
+    roll.confirm("a", "2", secs(109));
+    assert!(roll.counts("a", secs(110)), "it was read before it expired");
+    roll.confirm("a", "1", secs(110));
     assert!(roll.counts("a", secs(110)), "an older state was read");
-    roll.confirm("a", "2");
+    roll.confirm("a", "2", secs(110));
     assert!(!roll.counts("a", secs(110)));
     assert!(roll.suspects(secs(110)).is_empty());
     roll.watched(held("a", 3, "x"), secs(200));
@@ -327,10 +329,31 @@ fn nothing_is_judged_before_there_was_a_list() {
 #[test]
 fn what_is_left_lying_is_forgotten() {
     let mut roll = roll(&[held("dead", 1, "x"), held("left", 2, ""), held("alive", 3, "y")]);
-    roll.confirm("dead", "1");
+    roll.confirm("dead", "1", secs(149));
     roll.watched(held("alive", 9, "y"), secs(149));
     let names =
         |roll: &Roll, now| roll.forgotten(now).map(|r| r.name().to_owned()).collect::<Vec<_>>();
     assert!(names(&roll, secs(149)).is_empty());
     assert_eq!(names(&roll, secs(150)), ["dead", "left"]);
+}
+
+/// What rests on a tenure ends with it, and does not come back with it.
+#[test]
+fn a_tenure_ends_for_good_with_the_one_it_rests_on() {
+    let now = std::sync::Arc::new(parking_lot::Mutex::new(secs(0)));
+    let of = now.clone();
+    let clock = crate::clock::Clock::new(move || crate::clock::Moment {
+        wall: jiff::Timestamp::UNIX_EPOCH,
+        elapsed: *of.lock(),
+    });
+    let leader = Tenure::new(clock);
+    let member = Tenure::bearing(&leader);
+    member.grant(secs(3));
+    leader.grant(secs(5));
+    *now.lock() = secs(2);
+    member.grant(secs(4));
+    assert!(leader.holds(), "renewed in time");
+    *now.lock() = secs(4);
+    member.grant(secs(8));
+    assert!(member.holds() && !leader.holds());
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use http::{HeaderValue, header::USER_AGENT};
+use http::{HeaderValue, Request, Response, header::USER_AGENT};
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{Body, ClientBuilder},
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tower::limit::ConcurrencyLimitLayer;
+use tower::{BoxError, Layer, Service, limit::ConcurrencyLimitLayer};
 
 use super::{args::Settings, patience::Patience};
 use crate::api::well_known::MANAGER;
@@ -36,6 +36,20 @@ impl Clients {
     /// One client for both; for tests.
     pub fn same(client: Client) -> Self {
         Self { work: client.clone(), leases: client }
+    }
+
+    /// Clients that behave as the settings say, over any way to an API server.
+    pub fn over<S>(way: S, settings: &Settings) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<axum::body::Body>, Error = BoxError>,
+        S: Clone + Send + 'static,
+        S::Future: Send + 'static,
+    {
+        let (short, attempt) = (settings.request_timeout, settings.lease_attempt_timeout);
+        let limit = ConcurrencyLimitLayer::new(usize::from(settings.max_requests_in_flight));
+        let work = limit.layer(Patience::layer(short, LIST_TIMEOUT).layer(way.clone()));
+        let leases = Patience::layer(attempt, attempt).layer(way);
+        Self { work: Client::new(work, "default"), leases: Client::new(leases, "default") }
     }
 }
 

@@ -32,7 +32,11 @@ pub use self::{
     values::Bind,
 };
 use self::{shutdown::Signal, tasks::Process};
-use crate::telemetry::{Events, Metrics, logs};
+use crate::{
+    clock::Clocks,
+    shard::Pod,
+    telemetry::{Events, Metrics, logs},
+};
 
 /// The exit code for settings that cannot work.
 const BAD_SETTINGS: u8 = 2;
@@ -54,6 +58,10 @@ pub struct Context {
     pub health: Health,
     /// Where pages for people are offered.
     pub debug: Debug,
+    /// What time it is.
+    pub clocks: Clocks,
+    /// The pod that the process runs in, if it does.
+    pub pod: Option<Pod>,
     /// Cancelled when running work is to end and no more is to begin.
     pub stop: CancellationToken,
 }
@@ -130,6 +138,8 @@ pub async fn serve(
         events,
         health,
         debug,
+        clocks: Clocks::system(),
+        pod: host::pod(),
         stop: process.stop.clone(),
     };
     start_support(&context, &mut process, publisher).await?;

@@ -29,6 +29,11 @@ impl Task {
     ) -> Self {
         Self { name: name.into(), work: work.boxed() }
     }
+
+    /// Its name, and what it does.
+    pub fn into_parts(self) -> (Cow<'static, str>, BoxFuture<'static, anyhow::Result<()>>) {
+        (self.name, self.work)
+    }
 }
 
 impl fmt::Debug for Task {

@@ -11,11 +11,7 @@ use super::{
     Roster, Shard,
     buckets::{Table, bucket},
 };
-use crate::{
-    lease::{Answer, Record},
-    queue::Wake,
-    world::World,
-};
+use crate::{queue::Wake, world::World};
 
 /// Judges until `stop`; what comes to this replica is put into the queue at once.
 pub async fn judge(roster: Arc<Roster>, shard: Shard, world: Arc<World>, stop: CancellationToken) {
@@ -37,7 +33,7 @@ pub async fn judge(roster: Arc<Roster>, shard: Shard, world: Arc<World>, stop: C
         // A list that was just asked for has its time: that is not yet the end of it.
         was_blind = blind || was_blind && roster.see(|roll, _| roll.is_waiting());
         if !suspects.is_empty() {
-            join_all(suspects.iter().map(|suspect| look_at(&roster, suspect))).await;
+            join_all(suspects.iter().map(|suspect| roster.look_at(suspect.name()))).await;
             share_out(&roster, &shard, &world);
         }
         let pause = pause(&roster);
@@ -60,39 +56,27 @@ fn pause(roster: &Roster) -> Duration {
     next.min(period) + Duration::from_millis(1)
 }
 
-/// Reads the Lease of one who seems dead.
-async fn look_at(roster: &Roster, suspect: &Record) {
-    match roster.api.read(suspect.name()).await {
-        Answer::Is(record) if record.version() == suspect.version() => {
-            roster.learn(|roll, _| roll.confirm(suspect.name(), suspect.version()));
-        }
-        Answer::Is(record) => roster.learn(|roll, now| roll.saw(record, now)),
-        Answer::Absent => {
-            roster.learn(|roll, now| roll.deleted(suspect.name(), suspect.uid(), now));
-        }
-        // Nothing is known then, and nobody is called dead.
-        Answer::Conflict | Answer::Refused(_) | Answer::Unanswered(_) => {}
-    }
-}
-
 /// Works out who holds which bucket, and looks at what has come to this replica.
 fn share_out(roster: &Roster, shard: &Shard, world: &World) {
     // Asked first: what is turned away from here on is looked at the next time.
     let missed = shard.has_turned_away();
-    let table = Table::of(roster.members());
-    let me = roster.names.member();
     let Some(before) = shard.table() else { return };
-    if *before != table {
+    let members = roster.members();
+    // Each renewal of each member comes by here, and hardly ever changes who there is.
+    let same = before.members().iter().eq(&members);
+    if same && !missed {
+        return;
+    }
+    let table = if same { Arc::clone(&before) } else { Arc::new(Table::of(members)) };
+    let me = roster.names.member();
+    if !same {
         tracing::info!(
             members = table.members().join(","),
             buckets = table.held_by(&me),
             "the members changed"
         );
         world.index().set_members(&me, table.members());
-        shard.share_out(table.clone());
-    }
-    if *before == table && !missed {
-        return;
+        shard.share_out(Arc::clone(&table));
     }
     let came = |b: u8| table.holder(b) == Some(&*me) && (missed || before.holder(b) != Some(&*me));
     let came: Vec<bool> = (0..=u8::MAX).map(came).collect();

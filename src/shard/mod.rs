@@ -89,9 +89,9 @@ impl Shard {
     }
 
     /// Puts another table in place. Returns the one before.
-    fn share_out(&self, table: Table) -> Option<Arc<Table>> {
+    fn share_out(&self, table: Arc<Table>) -> Option<Arc<Table>> {
         let share = self.0.share.as_ref()?;
-        Some(std::mem::replace(&mut *share.table.write(), Arc::new(table)))
+        Some(std::mem::replace(&mut *share.table.write(), table))
     }
 }
 

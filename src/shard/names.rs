@@ -56,19 +56,28 @@ impl Names {
 
     /// The name of the Lease by which this replica is a member.
     pub fn member_lease(&self) -> String {
+        self.lease_of(&self.identity)
+    }
+
+    /// The name of the Lease by which a process is a member that holds a Lease under this name.
+    pub fn member_lease_of(&self, holder: &str) -> String {
+        self.lease_of(holder.rsplit_once('_').map_or(holder, |(identity, _)| identity))
+    }
+
+    fn lease_of(&self, identity: &str) -> String {
         let prefix = self.member_prefix();
-        let plain = format!("{prefix}{}", self.identity);
+        let plain = format!("{prefix}{identity}");
         if plain.len() <= LONGEST && is_subdomain(&plain) {
             return plain;
         }
         // Whatever else an identity is made of: what fits of it, and a hash of all of it.
         let mut hasher = FnvHasher::default();
-        hasher.write(self.identity.as_bytes());
+        hasher.write(identity.as_bytes());
         let hash = format!("{:016x}", hasher.finish());
         let room = LONGEST.saturating_sub(prefix.len() + hash.len() + 1);
         let fitting =
             |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let text: String = self.identity.chars().map(fitting).take(room).collect();
+        let text: String = identity.chars().map(fitting).take(room).collect();
         let text = text.trim_matches('-');
         if text.is_empty() { format!("{prefix}{hash}") } else { format!("{prefix}{text}-{hash}") }
     }

@@ -37,11 +37,12 @@ pub struct Roster {
 impl Roster {
     /// Nothing seen and nothing held.
     pub fn new(names: Names, times: Times, clock: Clock, api: LeaseClient) -> Self {
+        let leader = Tenure::new(clock.clone());
         Self {
             names,
             times,
-            member: Tenure::new(clock.clone()),
-            leader: Tenure::new(clock.clone()),
+            member: Tenure::bearing(&leader),
+            leader,
             clock,
             api,
             roll: Mutex::new(Roll::new(times)),
@@ -91,14 +92,36 @@ impl Roster {
         members
     }
 
-    /// Whether a process is a member: what leads must be, so that one judgement says of both that it
-    /// is dead.
-    pub fn is_alive(&self, roll: &Roll, holder: &str, now: Duration) -> bool {
-        roll.all().any(|(name, s)| {
-            self.names.member_of(name).is_some()
-                && s.record.holder() == Some(holder)
-                && roll.counts(name, now)
-        })
+    /// Whether the process that holds the leader's Lease is known not to be a member any more: its own
+    /// Lease has expired, or is another process's or nobody's. One that has none, as far as was ever
+    /// seen, may have just joined, and is given the time in which it would renew the leader's.
+    pub fn is_dead(&self, roll: &Roll, holder: &str, now: Duration) -> bool {
+        let lease = self.names.member_lease_of(holder);
+        match roll.get(&lease) {
+            Some(s) if s.gone.is_none() && s.record.holder() != Some(holder) => true,
+            Some(_) => !roll.counts(&lease, now),
+            None => roll
+                .get(&self.names.leader_lease())
+                .is_some_and(|s| now >= s.seen + self.times.duration),
+        }
+    }
+
+    /// Reads a Lease that was seen, and takes in what is found. Whether there was an answer: without
+    /// one nothing is known, and nobody is called dead.
+    pub async fn look_at(&self, lease: &str) -> bool {
+        let known = self.see(|roll, _| roll.get(lease).map(|s| s.record.clone()));
+        match (self.api.read(lease).await, known) {
+            (Answer::Is(record), Some(known)) if record.version() == known.version() => {
+                self.learn(|roll, now| roll.confirm(lease, known.version(), now));
+            }
+            (Answer::Is(record), _) => self.learn(|roll, now| roll.saw(record, now)),
+            (Answer::Absent, Some(known)) => {
+                self.learn(|roll, now| roll.deleted(lease, known.uid(), now));
+            }
+            (Answer::Absent, None) => {}
+            (Answer::Conflict | Answer::Refused(_) | Answer::Unanswered(_), _) => return false,
+        }
+        true
     }
 
     /// Asks for the Lease until there is nothing more to ask at once.

@@ -198,7 +198,7 @@ fn show(server: &FakeLeases, roster: &Roster) {
 fn confirm(server: &FakeLeases, roster: &Roster) {
     for record in roster.see(Roll::suspects) {
         let now = server.get(record.name()).unwrap();
-        roster.learn(|roll, _| roll.confirm(record.name(), now.version()));
+        roster.learn(|roll, at| roll.confirm(record.name(), now.version(), at));
     }
 }
 
@@ -246,12 +246,12 @@ async fn the_gate_closes_with_the_deadline() {
     let tenure = Tenure::new(clock());
     let shard = Shard::among_others("a", tenure.clone());
     assert!(!shard.holds("u1"), "not a member");
-    shard.share_out(table(&["a"]));
+    shard.share_out(Arc::new(table(&["a"])));
     tenure.grant(Duration::from_secs(3));
     assert!(shard.holds("u1") && shard.may_write());
     assert!(shard.has_turned_away(), "what came before");
     assert!(!shard.has_turned_away());
-    shard.share_out(table(&["a", "b"]));
+    shard.share_out(Arc::new(table(&["a", "b"])));
     let ours = (0..100).filter(|n| shard.holds(&format!("uid-{n}"))).count();
     assert!((1..100).contains(&ours), "{ours}");
     assert!(!shard.has_turned_away(), "others' claims are not missed");

@@ -47,7 +47,8 @@ pub(super) fn judge(
 /// written to them since, before the version of the claim that letting go was decided on; or that
 /// any replica matched or published, since then they are on record on the claim. A write to the
 /// address after that version tells nothing: the request that let go may have been on its way already
-/// when the replica first saw the address. One that a driver
+/// when the replica first saw the address. Nor does a name that is published, where its address was
+/// made anew since. One that a driver
 /// binds at that very moment is finished by its own pass, and so is one that a driver took out of its
 /// own phase at that moment.
 ///
@@ -58,9 +59,10 @@ fn judge_let_go(world: &World, old: &IPAddressClaim, replica: &Actor, findings: 
     let decided_on = world.claim_revision(uid);
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
-        let on_record = world.came_by_match(name) || published(old).any(|p| p.name == name);
-        let in_time =
-            world.unchanged_since(name, decided_on) && world.seen_by(replica, name, decided_on);
+        let held_then = world.unchanged_since(name, decided_on);
+        let shown = published(old).any(|p| p.name == name);
+        let on_record = world.came_by_match(name) || shown && held_then;
+        let in_time = held_then && world.seen_by(replica, name, decided_on);
         let excused = world.was_refused(name) || world.marked_after(name, decided_on);
         if (on_record || in_time) && !excused && !is_reclaimed(address) {
             findings.add(

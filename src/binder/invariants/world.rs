@@ -169,10 +169,9 @@ impl World {
             .filter_map(|name| Some((name.as_str(), self.live_holder(self.address(name)?)?)))
     }
 
-    /// Whether another undeleted object records the IP of this one.
+    /// Whether another object records the IP of this one: one on its way out has it still.
     pub(super) fn is_duplicate(&self, name: &str, ip: IpAddr) -> bool {
-        let others = self.by_ip.get(&ip).into_iter().flatten().filter(|n| *n != name);
-        others.filter_map(|n| self.address(n)).any(|a| !is_deleting(&a.metadata))
+        self.by_ip.get(&ip).into_iter().flatten().any(|other| other != name)
     }
 
     pub(super) fn came_by_match(&self, address: &str) -> bool {

@@ -26,6 +26,8 @@ enum Command {
     Test(commands::test::Args),
     /// Replicas at work while everything that can go wrong does; then the history is judged.
     Chaos(commands::chaos::Args),
+    /// The controller's own code in a simulated world, from seeds; `simulate -- --help` says more.
+    Simulate(commands::simulate::Args),
     /// What two candidates for one Lease are told, by kube-leader-election and by our own module.
     ElectionProof,
     /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Chaos(args) => commands::chaos::run(&args),
+        Command::Simulate(args) => commands::simulate::run(&args),
         Command::ElectionProof => commands::election_proof::run(),
         Command::Check => commands::check::run(),
         Command::Manifests => commands::manifests::run(),

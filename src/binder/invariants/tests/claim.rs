@@ -135,6 +135,17 @@ fn letting_go_of_what_was_never_seen() {
     }
 }
 
+/// I5: the address that is published is gone, and a driver makes another of its name at that moment.
+#[test]
+fn letting_go_while_what_was_published_is_made_anew() {
+    let mut story = Story::bound();
+    story.claim(&Actor::Tenant, "web", |c| deleting(&mut c.metadata));
+    story.address_gone(&Actor::Administrator, "a1");
+    story.address(&Actor::Driver, "a1", hold("web"));
+    story.claim_gone(&controller(), "web");
+    assert_eq!(story.rules(), []);
+}
+
 /// I7: an address in `status.addresses` that does not exist, is another's, is free, or has another
 /// IP. What others took away since is excused.
 #[test]

@@ -4,10 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    super::{
-        checks,
-        store::{Id, What, Write},
-    },
+    super::store::{Id, What, Write},
     Walk,
 };
 use crate::binder::invariants::{
@@ -57,15 +54,8 @@ impl Walk {
         violations
     }
 
-    /// What should still have been done. An address that is being deleted still has its IP, as far
-    /// as the binder goes; the checker would match another object that records it.
+    /// What should still have been done.
     pub(super) fn left_by_the_oracle(&self) -> Vec<Violation> {
-        let shared = self.store.objects().any(|o| {
-            let same = |b: &Value| b["spec"]["address"] == o["spec"]["address"] && b != o;
-            checks::is_address(o) && checks::deleting(o) && self.store.objects().any(same)
-        });
-        let mut all = self.oracle.world().at_rest();
-        all.retain(|v| !(shared && v.message.ends_with("can be had")));
-        all
+        self.oracle.world().at_rest()
     }
 }

@@ -10,4 +10,5 @@ pub mod helm_package;
 pub mod install_crds;
 pub mod manifests;
 pub mod run;
+pub mod simulate;
 pub mod test;

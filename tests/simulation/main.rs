@@ -1,0 +1,206 @@
+//! The controller's own code, kube's client and runtime included, against a model of the API server
+//! in virtual time, with faults, from a seed.
+//!
+//! `cargo xtask simulate` runs as many seeds as are asked for; without arguments it is a test of some
+//! seeds.
+
+#![expect(clippy::expect_used, reason = "a test: what is not there fails it")]
+
+mod apiserver;
+mod chance;
+mod link;
+mod oracle;
+mod people;
+mod replica;
+mod run;
+mod stage;
+
+use std::{
+    process::{Command, ExitCode},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::Parser;
+use parking_lot::Mutex;
+
+use self::run::{Outcome, Plan};
+
+/// Runs the controller's replicas in a simulated world.
+#[derive(Clone, Debug, Parser)]
+struct Args {
+    /// How many seeds [default: so few that an unoptimised build has them done in a minute].
+    #[arg(long, default_value_t = 12)]
+    seeds: u64,
+    /// The first of them; alone, the only one.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many replicas.
+    #[arg(long, default_value_t = 3)]
+    replicas: usize,
+    /// For how many minutes of the simulation things go wrong.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Says what happened, write by write.
+    #[arg(long)]
+    trace: bool,
+    /// Runs each seed twice and compares what happened.
+    #[arg(long)]
+    twice: bool,
+    /// Runs one seed in this process, and says how it ended as JSON.
+    #[arg(long, hide = true)]
+    child: bool,
+    /// As test programs are told which tests to run: this one has its name to be asked for by.
+    #[arg(hide = true)]
+    filter: Vec<String>,
+    /// As test programs are told; nothing is captured here.
+    #[arg(long, hide = true)]
+    nocapture: bool,
+    /// As test programs are told; nothing is ignored here.
+    #[arg(long, hide = true)]
+    include_ignored: bool,
+    /// As test programs are told.
+    #[arg(long, hide = true)]
+    test_threads: Option<usize>,
+    /// How many seeds run at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+}
+
+impl Args {
+    fn plan(&self, seed: u64) -> Plan {
+        let time = Duration::from_mins(self.minutes);
+        Plan { seed, replicas: self.replicas, time, trace: self.trace }
+    }
+
+    fn replay(&self, seed: u64) -> String {
+        let Self { replicas, minutes, .. } = self;
+        format!(
+            "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace"
+        )
+    }
+}
+
+fn main() -> ExitCode {
+    chance::without_random_addresses();
+    let mut args = Args::parse();
+    if args.seed.is_some() && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
+        args.seeds = 1;
+    }
+    if !args.filter.is_empty() && !args.filter.iter().any(|text| "simulation".contains(&**text)) {
+        return ExitCode::SUCCESS;
+    }
+    let first = args.seed.unwrap_or(0);
+    if args.child {
+        return child(args.plan(first));
+    }
+    let (next, all) = (AtomicU64::new(first), Mutex::new(Total::default()));
+    let begin = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..args.jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + args.seeds {
+                        return;
+                    }
+                    let outcome = alone(&args, seed);
+                    let again = args.twice.then(|| alone(&args, seed));
+                    all.lock().add(&args, seed, &outcome, again.as_ref());
+                }
+            });
+        }
+    });
+    all.into_inner().conclude(begin.elapsed())
+}
+
+/// One run, in a process of its own: what runs before it would change it, if only by a counter in a
+/// library.
+fn alone(args: &Args, seed: u64) -> Outcome {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--child", "--seed", &seed.to_string()]);
+    command.args(["--replicas", &args.replicas.to_string()]);
+    command.args(["--minutes", &args.minutes.to_string()]);
+    command.args(args.trace.then_some("--trace"));
+    let output = command.output().expect("a process");
+    let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
+    last.and_then(|line| serde_json::from_slice(line).ok()).unwrap_or_else(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let found = vec![format!("it ended with {}: {said}", output.status)];
+        Outcome { found, ..Outcome::default() }
+    })
+}
+
+/// The one run of this process.
+fn child(plan: Plan) -> ExitCode {
+    chance::seed(plan.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    let outcome = runtime.block_on(run::run(plan));
+    println!("{}", serde_json::to_string(&outcome).expect("JSON"));
+    ExitCode::SUCCESS
+}
+
+/// All runs.
+#[derive(Default)]
+struct Total {
+    runs: u64,
+    failed: Vec<u64>,
+    requests: u64,
+    commits: u64,
+    conflicts: u64,
+    deaths: u64,
+    time: Duration,
+}
+
+impl Total {
+    fn add(&mut self, args: &Args, seed: u64, outcome: &Outcome, again: Option<&Outcome>) {
+        self.runs += 1;
+        self.requests += outcome.requests;
+        self.commits += outcome.commits;
+        self.conflicts += outcome.conflicts;
+        self.deaths += u64::from(outcome.deaths);
+        self.time += outcome.time;
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+        let differs = again.is_some_and(|again| again.hash != outcome.hash);
+        if differs {
+            println!("seed {seed}: it went another way the second time");
+        }
+        if !outcome.found.is_empty() || differs {
+            self.failed.push(seed);
+            println!("seed {seed} after {:.0} s:", outcome.time.as_secs_f64());
+            outcome.found.iter().take(10).for_each(|found| println!("  {found}"));
+            println!("  again: {}", args.replay(seed));
+        }
+        if self.runs.is_multiple_of(500) {
+            println!("{} seeds, {} failed", self.runs, self.failed.len());
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    fn conclude(self, took: Duration) -> ExitCode {
+        println!(
+            "{} seeds in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
+             {:.0} s simulated, {:.0} times real time",
+            self.runs,
+            took.as_secs_f64(),
+            self.runs as f64 / took.as_secs_f64(),
+            self.requests,
+            self.commits,
+            self.conflicts,
+            self.deaths,
+            self.time.as_secs_f64(),
+            self.time.as_secs_f64() / took.as_secs_f64(),
+        );
+        let failed = self.failed.len();
+        let word = if failed == 0 { "ok" } else { "FAILED" };
+        // As test programs say it, so that it is counted with them.
+        println!("test result: {word}. {} passed; {failed} failed", self.runs - failed as u64);
+        if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

@@ -1,0 +1,246 @@
+//! One run: some replicas, some people, what goes wrong, and then peace.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::FutureExt;
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    link::{Doom, Moment, Weather},
+    people::People,
+    replica::{Election, Replica},
+    stage::Stage,
+};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub replicas: usize,
+    /// For how long things go wrong, in the simulation's time.
+    pub time: Duration,
+    pub trace: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Of all requests and commits.
+    pub hash: u64,
+    /// What was found, in words.
+    pub found: Vec<String>,
+    pub trace: Vec<String>,
+    pub requests: u64,
+    pub commits: u64,
+    pub conflicts: u64,
+    pub deaths: u32,
+    /// How much time passed in the simulation.
+    pub time: Duration,
+}
+
+/// How long nobody may have written for everything to be at rest: longer than any pause a replica
+/// makes.
+const QUIET: Duration = Duration::from_mins(1);
+
+/// How long it may take until then.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+/// How often the leaders are counted.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The kinds whose watches may lag.
+const WATCHED: [&str; 4] = ["ipaddresses", "ipaddressclaims", "ipaddressclasses", "leases"];
+
+pub async fn run(plan: Plan) -> Outcome {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut drama = Play::new(plan, &mut random);
+    drama.faults(plan.time, &mut random).await;
+    drama.peace().await;
+    drama.end().await
+}
+
+struct Play {
+    stage: Arc<Stage>,
+    people: People,
+    replicas: Vec<Replica>,
+    found: Vec<String>,
+    deaths: u32,
+    /// When each replica that is dead comes back, or that is paused goes on.
+    back: Vec<Option<Instant>>,
+    begin: Instant,
+    /// The revision at which the leaders were last counted.
+    counted: u64,
+}
+
+impl Play {
+    fn new(plan: Plan, random: &mut fastrand::Rng) -> Self {
+        let stage = Arc::new(Stage::new(random.u64(..), plan.trace));
+        let mut people = People::new(Arc::clone(&stage), random.u64(..));
+        people.begin();
+        // One run in eight does without Leases: everybody does everything.
+        let election = if random.u8(0..8) == 0 { Election::Nobody } else { Election::Leases };
+        let replicas: Vec<_> = (0..plan.replicas)
+            .map(|n| {
+                let name = format!("replica-{n}");
+                let link = stage.link(&name, random.u64(..));
+                let mut replica = Replica::new(&name, stage.api.clone(), link, election);
+                replica.skew = SignedDuration::from_secs(random.i64(-300..300));
+                replica.start();
+                replica
+            })
+            .collect();
+        let back = vec![None; replicas.len()];
+        let (found, begin) = (Vec::new(), Instant::now());
+        Self { stage, people, replicas, found, deaths: 0, back, begin, counted: 0 }
+    }
+
+    /// Everything at once, for so long.
+    async fn faults(&mut self, time: Duration, random: &mut fastrand::Rng) {
+        let end = Instant::now() + time;
+        let mut next_act = Instant::now();
+        let mut next_fault = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < end && self.is_well() {
+            let now = Instant::now();
+            if now >= next_act {
+                next_act = now + self.people.act();
+            }
+            if now >= next_fault {
+                next_fault = now + Duration::from_millis(random.u64(200..8000));
+                self.fault(random).await;
+            }
+            self.look(random);
+            let next = next_act.min(next_fault).min(Instant::now() + LOOK);
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    fn is_well(&self) -> bool {
+        self.found.is_empty() && self.stage.oracle.lock().violations.is_empty()
+    }
+
+    async fn fault(&mut self, random: &mut fastrand::Rng) {
+        let place = random.usize(..self.replicas.len());
+        let replica = &mut self.replicas[place];
+        let kind = WATCHED[random.usize(..WATCHED.len())];
+        let seconds = Duration::from_millis(random.u64(50..30_000));
+        match random.u8(0..20) {
+            0..4 => replica.link.set(|w| {
+                w.lag.insert(kind, seconds);
+            }),
+            4 | 5 => replica.link.set(|w| w.frozen.push(kind)),
+            6 | 7 => replica.link.set(|w| w.cut += 1),
+            8 | 9 => replica.link.set(|w| w.failing = 150),
+            10 => replica.link.set(|w| w.slow = seconds / 20),
+            11 => replica.link.set(|w| w.down = true),
+            12 => self.stage.api.store().compact(),
+            13..16 => {
+                let moments = [Moment::Before, Moment::Committed, Moment::Answered];
+                let moment = moments[random.usize(..moments.len())];
+                replica.link.doom(Doom { writes: random.u32(1..8), moment });
+            }
+            16 if replica.runs() => {
+                self.found.extend(replica.stop().await);
+                self.back[place] = Some(Instant::now() + seconds / 10);
+            }
+            17 if self.back[place].is_none() => {
+                replica.pause(true);
+                self.back[place] = Some(Instant::now() + seconds);
+            }
+            _ => replica.link.set(|w| *w = Weather { cut: w.cut, ..Weather::default() }),
+        }
+    }
+
+    /// Who has died, who comes back, and how many lead.
+    fn look(&mut self, random: &mut fastrand::Rng) {
+        let now = Instant::now();
+        for (place, replica) in self.replicas.iter_mut().enumerate() {
+            if *replica.link.died().borrow() {
+                replica.link.revive();
+                replica.kill();
+                self.deaths += 1;
+                self.back[place] = Some(now + Duration::from_millis(random.u64(1..10_000)));
+            }
+            self.found
+                .extend(replica.deaths().into_iter().map(|d| format!("{}: {d}", replica.name)));
+            if self.back[place].is_some_and(|back| back <= now) {
+                self.back[place] = None;
+                replica.pause(false);
+                if !replica.runs() {
+                    replica.start();
+                }
+            }
+        }
+        // Only who writes acts.
+        let newest = self.stage.oracle.lock().last;
+        if newest != self.counted {
+            self.counted = newest;
+            self.count_leaders();
+        }
+    }
+
+    fn count_leaders(&mut self) {
+        if self.replicas.iter().any(Replica::without_leases) {
+            return;
+        }
+        let leaders: Vec<_> =
+            self.replicas.iter().filter(|r| r.leads()).map(|r| r.name.as_str()).collect();
+        if leaders.len() > 1 {
+            self.found.push(format!("{leaders:?} all act as the leader"));
+        }
+    }
+
+    /// Nothing goes wrong any more: in the end nothing is left to do.
+    async fn peace(&mut self) {
+        self.people.leave();
+        for (place, replica) in self.replicas.iter_mut().enumerate() {
+            replica.link.set(|w| *w = Weather { cut: w.cut + 1, ..Weather::default() });
+            replica.link.spare();
+            replica.pause(false);
+            self.back[place] = None;
+        }
+        let mut random = fastrand::Rng::with_seed(0);
+        let patience = Instant::now() + PATIENCE;
+        let (mut last, mut since) = (0, Instant::now());
+        while since.elapsed() < QUIET && self.is_well() {
+            if Instant::now() > patience {
+                self.found.push("it never comes to rest".to_owned());
+                return;
+            }
+            self.look(&mut random);
+            for replica in self.replicas.iter_mut().filter(|r| !r.runs()) {
+                replica.start();
+            }
+            let pause = self.people.act();
+            let newest = self.stage.oracle.lock().last;
+            if newest != last {
+                (last, since) = (newest, Instant::now());
+            }
+            sleep(pause).await;
+        }
+        let left = self.stage.oracle.lock().checker().world().at_rest();
+        self.found.extend(left.iter().map(|violation| format!("at rest: {violation:?}")));
+    }
+
+    async fn end(mut self) -> Outcome {
+        for replica in &mut self.replicas {
+            // An orderly end must never hang: what it died of is told.
+            let died = replica.stop().boxed().await;
+            self.found.extend(died);
+        }
+        let mut oracle = self.stage.oracle.lock();
+        let broken = oracle.violations.iter().map(|violation| format!("{violation:?}"));
+        let found = broken.chain(self.found).collect();
+        Outcome {
+            hash: oracle.hash(),
+            found,
+            trace: oracle.trace.take().unwrap_or_default(),
+            requests: oracle.requests,
+            commits: oracle.commits,
+            conflicts: oracle.conflicts,
+            deaths: self.deaths,
+            time: self.begin.elapsed(),
+        }
+    }
+}
