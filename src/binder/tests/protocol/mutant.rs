@@ -1,0 +1,75 @@
+//! The protocol with one of its guards left out, to see that the check finds it.
+
+use super::super::store::{What, Write};
+use crate::{
+    api::well_known::SELECTED_ADDRESSES_ANNOTATION,
+    binder::{selection::Selections, view::ClaimView},
+};
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mutant {
+    /// Nothing: the protocol.
+    None,
+    /// The selection: an address is bound, and the claim does not say which was chosen.
+    Selection,
+    /// The counter: the selection is not written when the same name is chosen again.
+    Counter,
+    /// A claim's pass takes its cache's word for what should be read.
+    ReadOfTheAddress,
+    /// An address's pass does.
+    ReadOfTheClaim,
+    /// The address is bound on the version that it has after the selection.
+    OldVersion,
+    /// After a read, the newest state of the claim is decided on, and the read still counts.
+    OldClaim,
+    /// The same for addresses.
+    OldAddress,
+    /// A choice that is still free is given up without a write to it.
+    GivingUp,
+    /// A claim that goes loses its finalizer before its addresses are dealt with.
+    FinalizerUntilReclaimed,
+}
+
+impl Mutant {
+    /// A claim's plan without what is left out.
+    pub(super) fn weakened(self, claim: &ClaimView, mut writes: Vec<Write>) -> Vec<Write> {
+        match self {
+            Self::Counter => writes.retain(|w| w.step != "mark" || !keeps_the_names(w, claim)),
+            Self::GivingUp => writes.retain(|w| w.step != "give-up"),
+            Self::Selection => {
+                writes.iter_mut().for_each(forget_the_choice);
+                writes.retain(|w| w.step != "mark" || !is_empty(w));
+            }
+            Self::FinalizerUntilReclaimed => writes.sort_by_key(|w| w.step != "unprotect"),
+            _ => {}
+        }
+        writes
+    }
+}
+
+/// Whether a mark writes a selection alone, with the names that the claim has already.
+fn keeps_the_names(write: &Write, claim: &ClaimView) -> bool {
+    let What::Patch(patch) = &write.what else { return false };
+    let annotations = patch["metadata"]["annotations"].as_object();
+    let names = |all: &Selections| all.names().cloned().collect::<Vec<_>>();
+    let same = |text: &str| names(&Selections::parse(text)) == names(&claim.selections);
+    patch["metadata"]["finalizers"].is_null()
+        && annotations.is_some_and(|all| {
+            all.len() == 1 && all.values().all(|t| same(t.as_str().unwrap_or_default()))
+        })
+}
+
+fn forget_the_choice(write: &mut Write) {
+    if let ("mark", What::Patch(patch)) = (write.step, &mut write.what)
+        && let Some(annotations) = patch["metadata"]["annotations"].as_object_mut()
+    {
+        annotations.remove(SELECTED_ADDRESSES_ANNOTATION);
+    }
+}
+
+fn is_empty(write: &Write) -> bool {
+    let What::Patch(patch) = &write.what else { return false };
+    let annotations = patch["metadata"]["annotations"].as_object();
+    patch["metadata"]["finalizers"].is_null() && annotations.is_none_or(serde_json::Map::is_empty)
+}
