@@ -431,7 +431,10 @@ impl Rounds {
             anyhow::Ok(asked.into_iter().map(|(k, n)| (k.to_owned(), n)).collect())
         })
         .await;
-        let cpu = cpu().into_iter().map(|(name, at)| (name, at - cpu_before[name])).collect();
+        let cpu = cpu()
+            .into_iter()
+            .map(|(name, at)| (name, at.saturating_sub(cpu_before[name])))
+            .collect();
         Round { took, asked, cpu }
     }
 
