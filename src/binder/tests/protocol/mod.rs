@@ -8,6 +8,8 @@
     reason = "what every slot holds happens to be small; it is not a scalar"
 )]
 
+mod drivers;
+mod large;
 mod memo;
 mod model;
 mod mutant;
@@ -118,7 +120,7 @@ fn a_known_choice_is_read_before_it_is_given_up() {
 #[test]
 fn a_claim_is_read_before_its_address_is_reclaimed() {
     let budget = Budget { creations: 1, ..Budget::default() };
-    let world = World { unborn: true, ..World::of(&[web()], &[a(1)], budget) };
+    let world = World { absent: vec!["web"], ..World::of(&[web()], &[a(1)], budget) };
     world.assert_needs(Mutant::ReadOfTheClaim, 3);
 }
 
@@ -142,7 +144,7 @@ fn a_read_counts_only_for_an_older_state_of_the_claim() {
 fn a_read_counts_only_for_an_older_state_of_the_address() {
     let budget = Budget { others: 1, creations: 1, ..Budget::default() };
     let gone = a(1).phase("Bound").held_by("t1/web", Some("uid-gone"));
-    let world = World { unborn: true, ..World::of(&[web()], &[gone], budget) };
+    let world = World { absent: vec!["web"], ..World::of(&[web()], &[gone], budget) };
     world.assert_needs(Mutant::OldAddress, 3);
 }
 

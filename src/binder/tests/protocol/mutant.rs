@@ -32,6 +32,48 @@ pub(super) enum Mutant {
 }
 
 impl Mutant {
+    /// A name for files, and what it means.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::None => ("nothing", "The whole protocol."),
+            Self::Selection => (
+                "the-selection",
+                "An address is bound, and the claim does not say which one was chosen.",
+            ),
+            Self::Counter => (
+                "the-counter",
+                "The selection is not written when the name that it has already is chosen again.",
+            ),
+            Self::ReadOfTheAddress => {
+                ("the-read-of-the-address", "A known choice is given up on the word of the cache.")
+            }
+            Self::ReadOfTheClaim => (
+                "the-read-of-the-claim",
+                "An address is reclaimed because the cache has no such claim.",
+            ),
+            Self::OldVersion => (
+                "the-older-version",
+                "The address is bound on the version that it has when it is bound.",
+            ),
+            Self::OldClaim => (
+                "the-older-claim",
+                "After a read, a newer state of the claim is decided on, and the read still counts.",
+            ),
+            Self::OldAddress => (
+                "the-older-address",
+                "After a read, a newer state of the address is decided on, and the read still counts.",
+            ),
+            Self::GivingUp => (
+                "giving-up",
+                "A choice that could still be bound is given up without a write to its address.",
+            ),
+            Self::FinalizerUntilReclaimed => (
+                "the-finalizer-until-reclaimed",
+                "A claim that goes loses its finalizer before its addresses are dealt with.",
+            ),
+        }
+    }
+
     /// A claim's plan without what is left out.
     pub(super) fn weakened(self, claim: &ClaimView, mut writes: Vec<Write>) -> Vec<Write> {
         match self {

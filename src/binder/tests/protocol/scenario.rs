@@ -1,7 +1,8 @@
-//! A way through the model as a scenario that another tool can replay, and that people can read.
-//! The replicas keep their numbers here, and objects have versions as an API server counts them.
+//! A way through the model as a scenario that another tool can replay, and that people can read:
+//! see `tests/scenarios/README.md`. The replicas keep their numbers here, and objects have versions
+//! as an API server counts them.
 
-use std::fmt;
+use std::{env, fmt, fs, path::Path};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,15 +14,23 @@ use super::{
 };
 use crate::binder::tests::store::{Id, What};
 
+/// Set, the scenarios are written.
+const WRITE: &str = "WRITE_SCENARIOS";
+const HOW: &str = "WRITE_SCENARIOS=1 cargo test --lib protocol writes it anew.";
+
 /// What is in a file of `tests/scenarios`.
 #[derive(Debug, Serialize)]
 pub(super) struct Scenario {
-    /// The guard that is left out.
-    without: String,
+    /// The guard that is left out, by the name of the file.
+    without: &'static str,
+    /// What that means.
+    meaning: &'static str,
     /// The rule that is broken by the last step.
     rule: &'static str,
     broken: String,
-    /// The objects at the start; their versions are 1, 2 and so on.
+    /// Objects that are there and never change.
+    around: Vec<Value>,
+    /// The others at the start; their versions are 1, 2 and so on.
     start: Vec<Value>,
     steps: Vec<Step>,
 }
@@ -63,7 +72,23 @@ impl Scenario {
             }
         }
         let start = protocol.space.values(&protocol.start.truth);
-        Self { without: format!("{:?}", protocol.space.mutant), rule, broken, start, steps }
+        let around = protocol.space.fixed().cloned().collect();
+        let (without, meaning) = protocol.space.mutant.words();
+        Self { without, meaning, rule, broken, around, start, steps }
+    }
+
+    /// Compares it with the one that is committed, or writes it where it is asked to.
+    pub(super) fn assert_kept(&self) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let file =
+            root.join(format!("tests/scenarios/{}-without-{}.json", &self.rule[..2], self.without));
+        let text = serde_json::to_string_pretty(self).unwrap() + "\n";
+        if env::var_os(WRITE).is_some() {
+            fs::write(&file, text).unwrap();
+            return;
+        }
+        let kept = fs::read_to_string(&file).unwrap_or_default();
+        assert!(kept == text, "{} is another one by now: {self}{HOW}", file.display());
     }
 }
 
@@ -91,10 +116,10 @@ impl<'a> Teller<'a> {
 
     fn broken(&self, state: &State, action: Action) -> Option<String> {
         let Action::Write { who, .. } = action else { return None };
-        let Pass::Writing { job, at, current } = state.replicas[usize::from(who)].pass else {
+        let Pass::Writing { job, at, .. } = state.replicas[usize::from(who)].pass else {
             return None;
         };
-        let past = Past { matched: state.matched, released: state.released, unchanged: current };
+        let past = Past { matched: state.matched, released: state.released };
         self.protocol.space.broken(&state.truth, job, at, past)
     }
 

@@ -57,15 +57,13 @@ pub(super) enum Outcome {
     Written(Number, bool),
 }
 
-/// What is known of the past and of a write's author, by slots.
+/// What is known of the past, by slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Past {
     /// Addresses that came to their claim by a match, and that nobody else wrote to since.
     pub(super) matched: Mask,
     /// Addresses that the controller released, and that nobody else wrote to since.
     pub(super) released: Mask,
-    /// Objects that did not change since the plan was decided.
-    pub(super) unchanged: Mask,
 }
 
 /// The same, asked about objects.
@@ -78,11 +76,8 @@ struct Known<'a> {
 impl Known<'_> {
     fn has(&self, mask: Mask, uid: &str) -> bool {
         let object = self.all.iter().find(|o| checks::uid(o) == uid);
-        object.is_some_and(|o| self.holds(mask, o))
-    }
-    fn holds(&self, mask: Mask, object: &Value) -> bool {
-        let slot = self.space.slots.iter().position(|id| *id == Id::of(object));
-        slot.is_some_and(|slot| mask & (1 << slot) != 0)
+        let slot = |o: &&Value| self.space.slots.iter().position(|id| *id == Id::of(o));
+        object.and_then(slot).is_some_and(|slot| mask & (1 << slot) != 0)
     }
 }
 
@@ -93,8 +88,10 @@ impl History for Known<'_> {
     fn released(&self, address: &str, _claim: &str) -> bool {
         self.has(self.past.released, address)
     }
-    fn unchanged(&self, object: &Value) -> bool {
-        self.holds(self.past.unchanged, object)
+    // What is held back at the API server is judged as if its author knew everything: that is
+    // stricter than the contract, and holds.
+    fn unchanged(&self, _object: &Value) -> bool {
+        true
     }
 }
 
@@ -155,6 +152,11 @@ impl Space {
 
     pub(super) fn value(&self, number: Number) -> Option<Value> {
         self.entry(number).map(|e| e.value.clone())
+    }
+
+    /// The objects that never change.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = &Value> {
+        self.fixed.iter().map(|o| &o.0)
     }
 
     /// The objects that are there.
@@ -284,8 +286,8 @@ impl Space {
             let before = truth[usize::from(job_of.slots[usize::from(at)])];
             let Outcome::Written(after, _) = self.outcome(before, job, at) else { return None };
             let write = &job_of.writes[usize::from(at)];
-            let (fixed, values) = (self.fixed.iter().map(|o| &o.0), self.values(truth));
-            let all: Vec<&Value> = fixed.chain(&values).collect();
+            let values = self.values(truth);
+            let all: Vec<&Value> = self.fixed().chain(&values).collect();
             let (before_value, after_value) = (self.value(before).unwrap(), self.value(after));
             let commit = Commit {
                 step: write.step,

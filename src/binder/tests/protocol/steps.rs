@@ -104,7 +104,7 @@ impl Protocol {
             next.replicas[own].pass = Pass::Idle;
             return if lost { *state } else { next };
         };
-        let past = Past { matched: state.matched, released: state.released, unchanged: current };
+        let past = Past { matched: state.matched, released: state.released };
         next.broken = self.rule(self.space.broken(&state.truth, job, at, past).as_deref());
         next.truth[slot] = number;
         let bit = 1 << slot;
