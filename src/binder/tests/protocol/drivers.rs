@@ -41,9 +41,29 @@ fn a_claim_for_both_families_of_which_one_is_taken() {
     World::of(&[web().family("Dual")], &[a(1), free("b1", "2001:db8::1")], budget).assert_sound();
 }
 
-/// An old cache does not tell that the driver's phase was left again.
+/// An old cache has it in the hands of nobody, as it was for a while.
 #[test]
 fn an_address_is_read_before_it_is_withdrawn() {
-    let budget = Budget { others: 1, pins: 1, ..Budget::default() };
+    let budget = Budget { others: 1, edits: 1, ..Budget::default() };
     World::of(&[web()], &[a(1)], budget).assert_needs(Mutant::ReadOfTheAddress, 7);
+}
+
+#[test]
+fn a_claim_that_is_widened_to_both_families() {
+    let budget = Budget { edits: 1, ..Budget::default() };
+    World::of(&[web()], &[a(1), free("b1", "2001:db8::1")], budget).assert_sound();
+}
+
+#[test]
+fn a_claim_for_both_families_of_which_a_driver_loses_one() {
+    let budget = Budget { drivers: 1, ..Budget::default() };
+    World::of(&[web().family("Dual")], &[a(1), free("b1", "2001:db8::1")], budget).assert_sound();
+}
+
+/// The claim is gone, and the address would be withheld from the next of its name.
+#[test]
+fn a_claim_is_read_before_it_completes_an_address() {
+    let budget = Budget { drivers: 1, deletions: 1, ..Budget::default() };
+    let world = World { absent: vec!["a1"], ..World::of(&[web()], &[a(1)], budget) };
+    world.assert_needs(Mutant::ReadOfItself, 5);
 }

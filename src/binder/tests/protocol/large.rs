@@ -29,7 +29,7 @@ fn budget(text: &str) -> Budget {
             "others" => budget.others = often,
             "deletions" => budget.deletions = often,
             "creations" => budget.creations = often,
-            "pins" => budget.pins = often,
+            "edits" => budget.edits = often,
             "crashes" => budget.crashes = often,
             "drivers" => budget.drivers = often,
             _ => panic!("{VARIABLE} has no {name}"),

@@ -83,7 +83,7 @@ fn a_claim_that_is_deleted_and_created_again() {
 
 #[test]
 fn a_claim_that_is_pinned_on_the_way() {
-    let budget = Budget { pins: 2, ..Budget::default() };
+    let budget = Budget { edits: 2, ..Budget::default() };
     World::of(&[web()], &[a(1), a(2)], budget).assert_sound();
 }
 
@@ -151,7 +151,7 @@ fn a_read_counts_only_for_an_older_state_of_the_address() {
 /// The claim asks for another address by now, and an older attempt is still on its way.
 #[test]
 fn a_choice_that_is_still_free_is_written_to_before_it_is_given_up() {
-    let budget = Budget { pins: 1, ..Budget::default() };
+    let budget = Budget { edits: 1, ..Budget::default() };
     let world = World::of(&[web()], &[a(1), a(2)], budget);
     world.assert_needs(Mutant::GivingUp, 2);
 }

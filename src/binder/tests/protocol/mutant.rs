@@ -19,6 +19,8 @@ pub(super) enum Mutant {
     ReadOfTheAddress,
     /// An address's pass does.
     ReadOfTheClaim,
+    /// A claim's pass does not read the claim before it completes an address.
+    ReadOfItself,
     /// The address is bound on the version that it has after the selection.
     OldVersion,
     /// After a read, the newest state of the claim is decided on, and the read still counts.
@@ -50,6 +52,10 @@ impl Mutant {
             Self::ReadOfTheClaim => (
                 "the-read-of-the-claim",
                 "An address is reclaimed because the cache has no such claim.",
+            ),
+            Self::ReadOfItself => (
+                "the-read-of-itself",
+                "An address is completed for a claim that only the cache still has.",
             ),
             Self::OldVersion => (
                 "the-older-version",

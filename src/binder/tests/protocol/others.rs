@@ -48,7 +48,13 @@ impl Protocol {
                 let patch = json!({"spec": {"addressName": self.name(to)}});
                 (Deed::Pin(u8::try_from(to).unwrap()), What::Patch(patch))
             };
-            (self.claims..self.space.slots.len()).map(pin).collect()
+            let mut all: Vec<_> = (self.claims..self.space.slots.len()).map(pin).collect();
+            // Where there is no IPv6 address, it would only be more states.
+            let start = self.space.values(&self.start.truth);
+            if start.iter().any(|o| checks::is_address(o) && checks::family(o) == "IPv6") {
+                all.push((Deed::Widen, What::Patch(json!({"spec": {"family": "Dual"}}))));
+            }
+            all
         } else {
             on_address(&object)
         };
@@ -63,10 +69,11 @@ impl Protocol {
         let mut next = *state;
         next.truth[slot] = to;
         *deed.left(&mut next.left, slot < self.claims) -= 1;
-        if !matches!(deed, Deed::Delete | Deed::Pin(_)) {
-            next.matched &= !(1 << slot);
-            next.released &= !(1 << slot);
+        if !matches!(deed, Deed::Delete | Deed::Pin(_) | Deed::Widen) {
+            next.past.matched &= !(1 << slot);
+            next.past.released &= !(1 << slot);
         }
+        self.remember(&mut next, slot);
         self.outdate(&mut next, slot);
         next
     }

@@ -9,10 +9,16 @@ use serde_json::{Value, json};
 
 use super::{
     model::Protocol,
-    space::{Outcome, Past, SLOTS},
+    space::{Outcome, SLOTS},
     state::{Action, Deed, Kind, Pass, State},
 };
-use crate::binder::tests::store::{Id, What};
+use crate::{
+    api::well_known::{PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION},
+    binder::{
+        selection::Selections,
+        tests::store::{Id, What, Write},
+    },
+};
 
 /// Set, the scenarios are written.
 const WRITE: &str = "WRITE_SCENARIOS";
@@ -119,8 +125,7 @@ impl<'a> Teller<'a> {
         let Pass::Writing { job, at, .. } = state.replicas[usize::from(who)].pass else {
             return None;
         };
-        let past = Past { matched: state.matched, released: state.released };
-        self.protocol.space.broken(&state.truth, job, at, past)
+        self.protocol.space.broken(&state.truth, job, at, state.past)
     }
 
     fn tell(&mut self, state: &State, action: Action) -> Step {
@@ -194,9 +199,8 @@ impl<'a> Teller<'a> {
             Pass::Writing { job, .. } => {
                 let job = self.protocol.space.job(job);
                 let both = || job.writes.iter().zip(job.slots.iter().map(|s| usize::from(*s)));
-                let names: Vec<_> = both()
-                    .map(|(w, slot)| format!("{} {}", w.step, self.protocol.name(slot)))
-                    .collect();
+                let names: Vec<_> =
+                    both().map(|(w, slot)| words(w, &self.protocol.name(slot))).collect();
                 let all: Vec<_> = both()
                     .map(|(w, slot)| json!({"write": w.step, "object": self.object(slot)}))
                     .collect();
@@ -250,9 +254,8 @@ impl<'a> Teller<'a> {
             if answer == "given" { String::new() } else { format!(" The answer is {answer}.") };
         Step {
             says: format!(
-                "Replica {replica} writes: {} {}, on version {on}; {now}.{but}",
-                write.step,
-                self.protocol.name(slot)
+                "Replica {replica} writes: {}, on version {on}; {now}.{but}",
+                words(write, &self.protocol.name(slot))
             ),
             does: json!({
                 "replica": replica, "does": "write", "write": write.step,
@@ -283,6 +286,7 @@ impl<'a> Teller<'a> {
             Deed::Pin(at) => {
                 ("tenant", "pin", format!("is pinned to {}", self.protocol.name(usize::from(at))))
             }
+            Deed::Widen => ("tenant", "widen", "is widened to both families".into()),
             Deed::Lost => ("driver", "lost", "is marked Lost by its driver".into()),
             Deed::Conflict => ("driver", "conflict", "is marked Conflict by its driver".into()),
             Deed::Mend => ("driver", "mend", "is mended by its driver".to_owned()),
@@ -314,6 +318,32 @@ impl<'a> Teller<'a> {
             Id::Address(name) | Id::Class(name) => format!("IPAddress {name}"),
         }
     }
+}
+
+/// A write, as in "mark web (finalizer, selection of a1)".
+fn words(write: &Write, name: &str) -> String {
+    let more = match &write.what {
+        What::Patch(patch) if write.step == "mark" => {
+            let meta = &patch["metadata"];
+            let mut parts = Vec::new();
+            if !meta["finalizers"].is_null() {
+                parts.push("finalizer".to_owned());
+            }
+            if let Some(text) = meta["annotations"][SELECTED_ADDRESSES_ANNOTATION].as_str() {
+                let selections = Selections::parse(text);
+                let names: Vec<_> = selections.names().map(|n| &**n).collect();
+                parts.push(format!("selection of {}", names.join(" and ")));
+            }
+            if !meta["annotations"][PROVISIONER_ANNOTATION].is_null() {
+                parts.push("stamp".into());
+            }
+            parts.join(", ")
+        }
+        What::Status(patch) => patch["phase"].as_str().unwrap_or_default().to_owned(),
+        What::Patch(_) | What::Delete => String::new(),
+    };
+    let step = write.step;
+    if more.is_empty() { format!("{step} {name}") } else { format!("{step} {name} ({more})") }
 }
 
 fn asks(what: &What) -> Value {

@@ -39,6 +39,8 @@ enum View {
 struct Entry {
     value: Value,
     view: View,
+    /// The slot of the claim that an address names without a uid.
+    open: Option<usize>,
 }
 
 /// What a pass comes to.
@@ -64,6 +66,8 @@ pub(super) struct Past {
     pub(super) matched: Mask,
     /// Addresses that the controller released, and that nobody else wrote to since.
     pub(super) released: Mask,
+    /// Addresses that name a claim without a uid, and the claim was there when they came to be so.
+    pub(super) named: Mask,
 }
 
 /// The same, asked about objects.
@@ -87,6 +91,9 @@ impl History for Known<'_> {
     }
     fn released(&self, address: &str, _claim: &str) -> bool {
         self.has(self.past.released, address)
+    }
+    fn named(&self, address: &str) -> bool {
+        self.has(self.past.named, address)
     }
     // What is held back at the API server is judged as if its author knew everything: that is
     // stricter than the contract, and holds.
@@ -142,7 +149,14 @@ impl Space {
             } else {
                 View::Claim(object.claim())
             };
-            Entry { value, view }
+            let open = match &view {
+                View::Address(a) if a.is_open() => a
+                    .claim_ref
+                    .as_ref()
+                    .and_then(|r| self.slots.iter().position(|id| *id == Id::Claim(r.key.clone()))),
+                _ => None,
+            };
+            Entry { value, view, open }
         })
     }
 
@@ -152,6 +166,11 @@ impl Space {
 
     pub(super) fn value(&self, number: Number) -> Option<Value> {
         self.entry(number).map(|e| e.value.clone())
+    }
+
+    /// The slot of the claim that this address names without a uid.
+    pub(super) fn open(&self, number: Number) -> Option<usize> {
+        self.entry(number).and_then(|e| e.open)
     }
 
     /// The objects that never change.

@@ -17,8 +17,8 @@ pub(super) struct Budget {
     pub(super) deletions: u8,
     /// A claim is created again under its name.
     pub(super) creations: u8,
-    /// A tenant pins a claim to an address.
-    pub(super) pins: u8,
+    /// A tenant pins a claim to an address, or widens it to both families.
+    pub(super) edits: u8,
     /// A process ends, or an answer is lost.
     pub(super) crashes: u8,
     /// A driver makes an address for a claim, or enters or leaves a phase of its own.
@@ -28,7 +28,7 @@ pub(super) struct Budget {
 impl Budget {
     fn packed(self) -> u64 {
         let all =
-            [self.others, self.deletions, self.creations, self.pins, self.crashes, self.drivers];
+            [self.others, self.deletions, self.creations, self.edits, self.crashes, self.drivers];
         all.iter().fold(0, |sum, n| sum << 8 | u64::from(*n))
     }
 }
@@ -90,8 +90,7 @@ pub(super) struct State {
     pub(super) truth: Contents,
     pub(super) replicas: [Replica; 2],
     pub(super) left: Budget,
-    pub(super) matched: Mask,
-    pub(super) released: Mask,
+    pub(super) past: Past,
     /// The number of the rule that the last step broke; 0 is none.
     pub(super) broken: u8,
 }
@@ -101,8 +100,7 @@ impl State {
     pub(super) fn new(truth: Contents, left: Budget, past: Past) -> Self {
         let cache = truth.map(|number| Seen { number, current: true });
         let replica = Replica { cache, pass: Pass::Idle };
-        let Past { matched, released, .. } = past;
-        Self { truth, replicas: [replica; 2], left, matched, released, broken: 0 }
+        Self { truth, replicas: [replica; 2], left, past, broken: 0 }
     }
 
     /// Whether nobody is about to do anything, and every cache is as old as the objects.
@@ -125,7 +123,8 @@ impl Hash for State {
             to.write_u64(replica.pass.packed());
         }
         to.write_u64(self.left.packed() | u64::from(self.broken) << 48);
-        to.write_u16(u16::from(self.matched) | u16::from(self.released) << 8);
+        let Past { matched, released, named } = self.past;
+        to.write_u32(u32::from(matched) | u32::from(released) << 8 | u32::from(named) << 16);
     }
 }
 
@@ -150,6 +149,8 @@ pub(super) enum Deed {
     ClearUid,
     /// The claim's owner pins it to the address in this slot.
     Pin(u8),
+    /// The claim's owner asks for both families.
+    Widen,
     /// The driver enters a phase of its own.
     Lost,
     Conflict,
@@ -165,7 +166,7 @@ impl Deed {
             Self::Create | Self::Lost | Self::Conflict | Self::Mend => &mut budget.drivers,
             Self::Delete => &mut budget.deletions,
             Self::Take | Self::Clear | Self::ClearUid => &mut budget.others,
-            Self::Pin(_) => &mut budget.pins,
+            Self::Pin(_) | Self::Widen => &mut budget.edits,
         }
     }
 }

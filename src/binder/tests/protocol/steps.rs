@@ -4,7 +4,7 @@ use super::{
     super::checks,
     model::Protocol,
     mutant::Mutant,
-    space::{Choice, Mask, Outcome, Past, SLOTS},
+    space::{Choice, Mask, Outcome, SLOTS},
     state::{Kind, Pass, Replica, Seen, State},
 };
 
@@ -38,7 +38,10 @@ impl Protocol {
             Choice::Nothing => Pass::Idle,
             Choice::Read(todo) => {
                 assert_eq!(todo & confirmed, 0, "what was read is asked for again");
-                Pass::Reading { slot: u8::try_from(slot).unwrap(), began, todo, confirmed }
+                // A claim that was read for its open addresses is read for the next ones again.
+                let own = if slot < self.claims { 1 << slot } else { 0 };
+                let slot = u8::try_from(slot).unwrap();
+                Pass::Reading { slot, began, todo, confirmed: confirmed & !own }
             }
             Choice::Job(job) => {
                 let mut current: Mask = 0;
@@ -74,10 +77,17 @@ impl Protocol {
             _ => false,
         };
         let read = todo.trailing_zeros() as usize;
-        let (rest, confirmed) =
-            (todo & todo.wrapping_sub(1), confirmed | todo & todo.wrapping_neg());
+        let confirmed = confirmed | todo & todo.wrapping_neg();
+        let mut rest = todo & todo.wrapping_sub(1);
         if read < SLOTS {
             replica.cache[read] = Seen { number: state.truth[read], current: true };
+        }
+        if read == object && object < self.claims && !began.current {
+            replica.pass = Pass::Idle;
+            return next;
+        }
+        if rest == 0 && self.reads_itself(replica, object, confirmed) {
+            rest = 1 << object;
         }
         replica.pass = Pass::Reading { slot, began, todo: rest, confirmed };
         // Where the newest state is decided on, it may arrive between the last read and then.
@@ -89,6 +99,19 @@ impl Protocol {
             };
         }
         next
+    }
+
+    /// Whether a claim's pass must read the claim: after an address that names it without a uid,
+    /// since it might be gone by then. What changed meanwhile is looked at anew.
+    fn reads_itself(&self, replica: &Replica, object: usize, confirmed: Mask) -> bool {
+        let open = |slot: usize| {
+            confirmed & (1 << slot) != 0
+                && self.space.open(replica.cache[slot].number) == Some(object)
+        };
+        object < self.claims
+            && confirmed & (1 << object) == 0
+            && self.space.mutant != Mutant::ReadOfItself
+            && (self.claims..SLOTS).any(open)
     }
 
     pub(super) fn writes(&self, state: &State, who: u8, lost: bool) -> State {
@@ -104,19 +127,15 @@ impl Protocol {
             next.replicas[own].pass = Pass::Idle;
             return if lost { *state } else { next };
         };
-        let past = Past { matched: state.matched, released: state.released };
-        next.broken = self.rule(self.space.broken(&state.truth, job, at, past).as_deref());
+        let broken = self.space.broken(&state.truth, job, at, state.past);
+        next.broken = self.rule(broken.as_deref());
         next.truth[slot] = number;
-        let bit = 1 << slot;
         match step {
-            "bind" => next.matched |= bit,
-            "release" => next.released |= bit,
-            _ if number == 0 => {
-                next.matched &= !bit;
-                next.released &= !bit;
-            }
+            "bind" => next.past.matched |= 1 << slot,
+            "release" => next.past.released |= 1 << slot,
             _ => {}
         }
+        self.remember(&mut next, slot);
         if changed {
             self.outdate(&mut next, slot);
         }
@@ -144,6 +163,19 @@ impl Protocol {
         next.left.crashes -= 1;
         next.replicas[usize::from(who)].pass = Pass::Idle;
         next
+    }
+
+    /// What will be known of the past, after this object was written.
+    pub(super) fn remember(&self, state: &mut State, slot: usize) {
+        let (bit, number) = (1 << slot, state.truth[slot]);
+        if number == 0 {
+            state.past.matched &= !bit;
+            state.past.released &= !bit;
+        }
+        state.past.named &= !bit;
+        if self.space.open(number).is_some_and(|claim| state.truth[claim] != 0) {
+            state.past.named |= bit;
+        }
     }
 
     /// An object has changed: whoever had its version has an old one.

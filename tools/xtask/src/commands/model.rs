@@ -8,7 +8,7 @@ use crate::run::{cargo, finish};
 #[derive(clap::Args)]
 pub struct Args {
     /// Another claim takes a free address, or an administrator clears a claimRef.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 0)]
     others: u8,
     /// A claim or an address is deleted.
     #[arg(long, default_value_t = 1)]
@@ -18,9 +18,9 @@ pub struct Args {
     creations: u8,
     /// A tenant pins a claim to an address.
     #[arg(long, default_value_t = 0)]
-    pins: u8,
+    edits: u8,
     /// A process ends in the middle of a pass, or an answer is lost.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 1)]
     crashes: u8,
     /// A driver makes an address for a claim, or enters or leaves Conflict or Lost.
     #[arg(long, default_value_t = 0)]
@@ -32,9 +32,9 @@ pub struct Args {
 /// # Errors
 /// When it cannot be built, or a rule is broken.
 pub fn run(args: &Args) -> Result<()> {
-    let Args { others, deletions, creations, pins, crashes, drivers } = args;
+    let Args { others, deletions, creations, edits, crashes, drivers } = args;
     let budget = format!(
-        "others={others},deletions={deletions},creations={creations},pins={pins},\
+        "others={others},deletions={deletions},creations={creations},edits={edits},\
          crashes={crashes},drivers={drivers}"
     );
     println!("Building it with optimisation: some minutes on two cores the first time.");
