@@ -57,6 +57,20 @@ fn the_finalizer_stays_until_the_addresses_are_reclaimed() {
 }
 
 #[test]
+fn a_released_address_waits_for_an_administrator() {
+    let budget = Budget { deletions: 1, ..Budget::default() };
+    World::of(&[web()], &[a(1)], budget).assert_needs(Mutant::Retaining, 4);
+}
+
+#[test]
+fn what_is_left_undone_is_found_at_rest_and_before() {
+    let budget = Budget { deletions: 1, ..Budget::default() };
+    let world = World::of(&[web()], &[a(1)], budget);
+    world.assert_needs(Mutant::End, 9);
+    assert!(world.explore(Mutant::End, 1).found.is_some(), "the rule with the number 0");
+}
+
+#[test]
 #[ignore = "half a million states take ten seconds: the worlds beside it are parts of this one"]
 fn one_claim_and_two_addresses_that_others_take_and_free_twice() {
     let budget = Budget { others: 2, ..Budget::default() };

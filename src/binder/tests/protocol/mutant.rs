@@ -1,9 +1,14 @@
 //! The protocol with one of its guards left out, to see that the check finds it.
 
-use super::super::store::{What, Write};
+use serde_json::json;
+
+use super::super::store::{Id, What, Write};
 use crate::{
-    api::well_known::SELECTED_ADDRESSES_ANNOTATION,
-    binder::{selection::Selections, view::ClaimView},
+    api::{AddressPhase, well_known::SELECTED_ADDRESSES_ANNOTATION},
+    binder::{
+        selection::Selections,
+        view::{AddressView, ClaimView},
+    },
 };
 
 /// What is left out.
@@ -31,6 +36,10 @@ pub(super) enum Mutant {
     GivingUp,
     /// A claim that goes loses its finalizer before its addresses are dealt with.
     FinalizerUntilReclaimed,
+    /// A claim that goes keeps its finalizer for ever.
+    End,
+    /// What a claim leaves behind is anybody's at once.
+    Retaining,
 }
 
 impl Mutant {
@@ -73,6 +82,8 @@ impl Mutant {
                 "giving-up",
                 "A choice that could still be bound is given up without a write to its address.",
             ),
+            Self::End => ("the-end", "A claim that goes keeps its finalizer."),
+            Self::Retaining => ("retaining", "A released address is called Available."),
             Self::FinalizerUntilReclaimed => (
                 "the-finalizer-until-reclaimed",
                 "A claim that goes loses its finalizer before its addresses are dealt with.",
@@ -84,6 +95,7 @@ impl Mutant {
     pub(super) fn weakened(self, claim: &ClaimView, mut writes: Vec<Write>) -> Vec<Write> {
         match self {
             Self::Counter => writes.retain(|w| w.step != "mark" || !keeps_the_names(w, claim)),
+            Self::End => writes.retain(|w| w.step != "unprotect"),
             Self::GivingUp => writes.retain(|w| w.step != "give-up"),
             Self::Selection => {
                 writes.iter_mut().for_each(forget_the_choice);
@@ -91,6 +103,25 @@ impl Mutant {
             }
             Self::FinalizerUntilReclaimed => writes.sort_by_key(|w| w.step != "unprotect"),
             _ => {}
+        }
+        writes
+    }
+}
+
+impl Mutant {
+    /// The same for an address's plan.
+    pub(super) fn recycled(self, address: &AddressView, mut writes: Vec<Write>) -> Vec<Write> {
+        if self == Self::Retaining
+            && address.phase == Some(AddressPhase::Released)
+            && writes.is_empty()
+        {
+            writes.push(Write {
+                step: "phase",
+                id: Id::Address(address.name.clone()),
+                uid: address.id.uid.clone(),
+                version: address.id.resource_version.clone(),
+                what: What::Status(json!({"phase": "Available"})),
+            });
         }
         writes
     }

@@ -248,7 +248,7 @@ impl Space {
                     Decision::Read(keys) => {
                         return Choice::Read(self.mask(keys.into_iter().map(Id::Claim)));
                     }
-                    Decision::Act(plan) => address_writes(&plan),
+                    Decision::Act(plan) => self.mutant.recycled(address, address_writes(&plan)),
                 }
             }
         };

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::{
     checks,
-    store::{What, Write},
+    store::{Id, What, Write, applied},
 };
-use crate::binder::invariants::{
-    Actor, Change, Checker, Object, Precondition, Rule, Verb, Versions, WriteFacts,
+use crate::binder::{
+    invariants::{Actor, Change, Checker, Object, Precondition, Rule, Verb, Versions, WriteFacts},
+    testing::{claim, free},
 };
 
 /// Of these a write shows everything: what others did before does not count.
@@ -47,4 +48,28 @@ pub(super) fn broken(write: &Write, before: &Value, after: Option<&Value>) -> Op
 fn versions<K: DeserializeOwned>(before: &Value, after: Option<&Value>) -> Versions<K> {
     let read = |value: &Value| Arc::new(serde_json::from_value(value.clone()).unwrap());
     Versions { old: Some(read(before)), new: after.map(read) }
+}
+
+/// Each rule can be broken.
+#[test]
+fn what_a_write_breaks_by_itself() {
+    let held = free("a1", "192.0.2.1").phase("Bound").held_by("t1/web", Some("uid-web"));
+    let web = claim("t1/web").protected();
+    let rule = |object: &Value, version: &str, what: What| {
+        let (uid, version) = (checks::uid(object).into(), version.into());
+        let write = Write { step: "write", id: Id::of(object), uid, version, what };
+        let after = applied(object, &write.what).unwrap();
+        broken(&write, object, after.as_ref()).map(|text| text[..2].to_owned())
+    };
+    let patch = |value| What::Patch(value);
+    let other = json!({"spec": {"claimRef": {"uid": "uid-other"}}});
+    let conflict = What::Status(json!({"phase": "Conflict"}));
+    let fine = What::Status(json!({"phase": "Released"}));
+    assert_eq!(rule(&held.0, "1", patch(other)).as_deref(), Some("I1"));
+    assert_eq!(rule(&held.0, "1", conflict).as_deref(), Some("I6"));
+    assert_eq!(rule(&held.0, "", What::Delete).as_deref(), Some("I8"));
+    let spec = json!({"spec": {"className": "other"}});
+    assert_eq!(rule(&held.0, "1", patch(spec.clone())).as_deref(), Some("I8"));
+    assert_eq!(rule(&web.0, "1", patch(spec)).as_deref(), Some("I8"));
+    assert_eq!(rule(&held.0, "1", fine), None);
 }
