@@ -142,3 +142,22 @@ fn no_command_in_the_documents_means_the_namesake() {
         }
     }
 }
+
+/// The counterexamples are told as they are in the scenarios, which the model's tests write.
+#[test]
+fn counterexamples_are_those_of_the_model() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = words(&fs::read_to_string(root().join("docs/testing.md")).unwrap());
+    for file in ["I2-without-the-selection", "I2-without-the-counter"] {
+        let path = root().join("tests/scenarios").join(file).with_extension("json");
+        let scenario: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        let says = scenario["steps"].as_array().unwrap().iter().map(|step| &step["says"]);
+        let told: Vec<_> =
+            (1..).zip(says).map(|(n, says)| format!("{n}. {}", says.as_str().unwrap())).collect();
+        assert!(
+            page.contains(&told.join(" ")),
+            "docs/testing.md tells {file} otherwise: {told:#?}"
+        );
+    }
+}

@@ -15,6 +15,11 @@ pub(super) trait History {
     fn matched(&self, address: &str, claim: &str) -> bool;
     /// Whether the controller released the address after that claim, and nobody interfered since.
     fn released(&self, address: &str, claim: &str) -> bool;
+    /// Whether the claim was there when the address came to its present state, naming it without a
+    /// uid.
+    fn named(&self, _address: &str) -> bool {
+        true
+    }
     /// Whether the object is as it was when the plan was decided.
     fn unchanged(&self, object: &Value) -> bool;
 }
@@ -97,6 +102,9 @@ fn gets_a_claim(commit: &Commit<'_>, new: &str, history: &impl History) -> Optio
         if second && claim.is_some() {
             return Some("I2 a second address of the family is matched");
         }
+    }
+    if step == "complete" && claim.is_none() && !history.named(uid(before)) {
+        return Some("I5 a claim that was gone already is named");
     }
     let unprotected = claim.is_some_and(|c| !carries(c, CLAIM_FINALIZER));
     unprotected.then_some("I5 an unprotected claim is named")

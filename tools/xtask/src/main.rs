@@ -30,6 +30,8 @@ enum Command {
     Simulate(commands::simulate::Args),
     /// What two candidates for one Lease are told, by kube-leader-election and by our own module.
     ElectionProof,
+    /// The binding protocol in a large world, exhaustively.
+    Model(commands::model::Args),
     /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
     Check,
     /// Writes the generated files of the chart: definitions and roles.
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Chaos(args) => commands::chaos::run(&args),
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::ElectionProof => commands::election_proof::run(),
+        Command::Model(args) => commands::model::run(&args),
         Command::Check => commands::check::run(),
         Command::Manifests => commands::manifests::run(),
         Command::Controlplane(args) => commands::controlplane::run(&args),

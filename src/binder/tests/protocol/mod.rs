@@ -8,69 +8,22 @@
     reason = "what every slot holds happens to be small; it is not a scalar"
 )]
 
-mod explore;
+mod drivers;
+mod large;
+mod memo;
+mod model;
+mod mutant;
+mod others;
 mod rest;
+mod run;
+mod scenario;
 mod space;
+mod state;
+mod steps;
+mod table;
 
-use self::{
-    explore::{Budget, Explorer, Report},
-    space::{SLOTS, Space, Variant},
-};
-use super::store::Id;
-use crate::binder::testing::{Object, claim, class, free};
-
-/// A small world.
-struct World {
-    claims: Vec<Object>,
-    addresses: Vec<Object>,
-    /// The claims do not exist yet.
-    unborn: bool,
-    budget: Budget,
-}
-
-impl World {
-    fn of(claims: &[Object], addresses: &[Object], budget: Budget) -> Self {
-        Self { claims: claims.to_vec(), addresses: addresses.to_vec(), unborn: false, budget }
-    }
-
-    fn explore(&self, variant: Variant, rule: &str) -> Report {
-        let other = claim("t9/other").protected();
-        let objects = || self.claims.iter().chain(&self.addresses);
-        let slots = objects().map(|o| Id::of(&o.0)).collect();
-        let mut space = Space::new(variant, slots, vec![class("public"), other]);
-        let mut start = [0; SLOTS];
-        for (slot, object) in
-            objects().enumerate().skip(if self.unborn { self.claims.len() } else { 0 })
-        {
-            start[slot] = space.number(object.0.clone());
-        }
-        let again = |o: &Object| space.number(o.clone().uid("uid-again").0);
-        let reborn = self.claims.iter().map(again).collect();
-        Explorer::new(space).run(start, reborn, self.budget, rule)
-    }
-
-    fn assert_sound(&self) {
-        let report = self.explore(Variant::Sound, "");
-        println!("{} states", report.states);
-        assert!(report.found.is_none(), "{:#?}", report.found);
-    }
-
-    /// Without this guard the rule is broken; with it, it is not.
-    fn assert_needs(&self, variant: Variant, rule: &str) {
-        let report = self.explore(variant, rule);
-        let Some(found) = &report.found else { panic!("not found in {} states", report.states) };
-        println!(
-            "{}: {} steps, {} states: {:#?}",
-            found.what,
-            found.trace.len(),
-            report.states,
-            found.trace
-        );
-        let sound = self.explore(Variant::Sound, rule);
-        println!("{} states", sound.states);
-        assert!(sound.found.is_none(), "{:#?}", sound.found);
-    }
-}
+use self::{mutant::Mutant, run::World, state::Budget};
+use crate::binder::testing::{Object, claim, free};
 
 fn taken(address: Object) -> Object {
     address.phase("Bound").held_by("t9/other", Some("uid-other"))
@@ -88,6 +41,33 @@ fn a(n: u8) -> Object {
 fn one_claim_and_two_addresses_that_others_take_and_free() {
     let budget = Budget { others: 1, ..Budget::default() };
     World::of(&[web()], &[a(1), a(2)], budget).assert_sound();
+}
+
+/// Without the selection there is nothing that an older attempt runs into.
+#[test]
+fn a_choice_is_written_to_the_claim_before_it_is_bound() {
+    let budget = Budget { others: 1, ..Budget::default() };
+    World::of(&[web()], &[taken(a(1)), a(2)], budget).assert_needs(Mutant::Selection, 2);
+}
+
+#[test]
+fn the_finalizer_stays_until_the_addresses_are_reclaimed() {
+    let budget = Budget { deletions: 1, ..Budget::default() };
+    World::of(&[web()], &[a(1)], budget).assert_needs(Mutant::FinalizerUntilReclaimed, 5);
+}
+
+#[test]
+fn a_released_address_waits_for_an_administrator() {
+    let budget = Budget { deletions: 1, ..Budget::default() };
+    World::of(&[web()], &[a(1)], budget).assert_needs(Mutant::Retaining, 4);
+}
+
+#[test]
+fn what_is_left_undone_is_found_at_rest_and_before() {
+    let budget = Budget { deletions: 1, ..Budget::default() };
+    let world = World::of(&[web()], &[a(1)], budget);
+    world.assert_needs(Mutant::End, 9);
+    assert!(world.explore(Mutant::End, 1).found.is_some(), "the rule with the number 0");
 }
 
 #[test]
@@ -117,7 +97,7 @@ fn a_claim_that_is_deleted_and_created_again() {
 
 #[test]
 fn a_claim_that_is_pinned_on_the_way() {
-    let budget = Budget { pins: 2, ..Budget::default() };
+    let budget = Budget { edits: 2, ..Budget::default() };
     World::of(&[web()], &[a(1), a(2)], budget).assert_sound();
 }
 
@@ -141,28 +121,28 @@ fn chosen() -> Object {
 fn the_selection_changes_when_the_same_name_is_chosen_again() {
     let budget = Budget { others: 1, ..Budget::default() };
     let world = World::of(&[chosen()], &[taken(a(1)), a(2)], budget);
-    world.assert_needs(Variant::KeepsTheText, "I2");
+    world.assert_needs(Mutant::Counter, 2);
 }
 
 #[test]
 fn a_known_choice_is_read_before_it_is_given_up() {
     let budget = Budget { others: 1, ..Budget::default() };
     let world = World::of(&[web()], &[taken(a(1)), a(2)], budget);
-    world.assert_needs(Variant::TrustsTheCacheOfAddresses, "I2");
+    world.assert_needs(Mutant::ReadOfTheAddress, 2);
 }
 
 #[test]
 fn a_claim_is_read_before_its_address_is_reclaimed() {
     let budget = Budget { creations: 1, ..Budget::default() };
-    let world = World { unborn: true, ..World::of(&[web()], &[a(1)], budget) };
-    world.assert_needs(Variant::TrustsTheCacheOfClaims, "I3");
+    let world = World { absent: vec!["web"], ..World::of(&[web()], &[a(1)], budget) };
+    world.assert_needs(Mutant::ReadOfTheClaim, 3);
 }
 
 #[test]
 fn an_address_is_bound_on_nothing_newer_than_the_selection() {
     let budget = Budget { others: 2, ..Budget::default() };
     let world = World::of(&[chosen()], &[a(1), a(2)], budget);
-    world.assert_needs(Variant::BindsOnNewer, "I2");
+    world.assert_needs(Mutant::OldVersion, 2);
 }
 
 /// What was read counts for the state of the claim that the pass began with.
@@ -170,7 +150,7 @@ fn an_address_is_bound_on_nothing_newer_than_the_selection() {
 fn a_read_counts_only_for_an_older_state_of_the_claim() {
     let budget = Budget { others: 1, ..Budget::default() };
     let world = World::of(&[chosen()], &[taken(a(1)), a(2)], budget);
-    world.assert_needs(Variant::LooksAtTheClaimAgain, "I2");
+    world.assert_needs(Mutant::OldClaim, 2);
 }
 
 /// What was read counts for the state of the address that the pass began with.
@@ -178,16 +158,16 @@ fn a_read_counts_only_for_an_older_state_of_the_claim() {
 fn a_read_counts_only_for_an_older_state_of_the_address() {
     let budget = Budget { others: 1, creations: 1, ..Budget::default() };
     let gone = a(1).phase("Bound").held_by("t1/web", Some("uid-gone"));
-    let world = World { unborn: true, ..World::of(&[web()], &[gone], budget) };
-    world.assert_needs(Variant::LooksAtTheAddressAgain, "I3");
+    let world = World { absent: vec!["web"], ..World::of(&[web()], &[gone], budget) };
+    world.assert_needs(Mutant::OldAddress, 3);
 }
 
 /// The claim asks for another address by now, and an older attempt is still on its way.
 #[test]
 fn a_choice_that_is_still_free_is_written_to_before_it_is_given_up() {
-    let budget = Budget { pins: 1, ..Budget::default() };
+    let budget = Budget { edits: 1, ..Budget::default() };
     let world = World::of(&[web()], &[a(1), a(2)], budget);
-    world.assert_needs(Variant::GivesUpSilently, "I2");
+    world.assert_needs(Mutant::GivingUp, 2);
 }
 
 /// Neither published on the word of an old cache nor withdrawn while an older attempt binds it.

@@ -1,14 +1,18 @@
 //! Objects, plans and decisions by number, so that states are small and each decision and each
-//! write is worked out once.
+//! write is worked out once. Must not know what a state is, nor in which order things happen.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::super::{
-    checks::{self, Commit, History},
-    store::{Id, What, Write, address_writes, applied, claim_writes, without_counters},
+use super::{
+    super::{
+        checks::{self, Commit, History},
+        store::{Id, What, Write, address_writes, applied, claim_writes, without_counters},
+    },
+    memo::{Memo, Numbered},
+    mutant::Mutant,
+    table,
 };
 use crate::binder::{
     address, claim,
@@ -27,27 +31,6 @@ pub(super) type Contents = [Number; SLOTS];
 /// A set of slots.
 pub(super) type Mask = u8;
 
-/// A guard of the protocol that is left out, to see that the check finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Variant {
-    /// The protocol.
-    Sound,
-    /// The selection is not written when the same name is chosen again.
-    KeepsTheText,
-    /// A claim's pass takes its cache's word for what should be read.
-    TrustsTheCacheOfAddresses,
-    /// An address's pass does.
-    TrustsTheCacheOfClaims,
-    /// The address is bound on the version that it has after the selection.
-    BindsOnNewer,
-    /// After a read, the newest state of the claim is decided on, and the read still counts.
-    LooksAtTheClaimAgain,
-    /// The same for addresses.
-    LooksAtTheAddressAgain,
-    /// A choice that is still free is given up without a write to it.
-    GivesUpSilently,
-}
-
 enum View {
     Address(AddressView),
     Claim(ClaimView),
@@ -56,6 +39,8 @@ enum View {
 struct Entry {
     value: Value,
     view: View,
+    /// The slot of the claim that an address names without a uid.
+    open: Option<usize>,
 }
 
 /// What a pass comes to.
@@ -74,78 +59,127 @@ pub(super) enum Outcome {
     Written(Number, bool),
 }
 
-/// Every matched address was matched, every released one released by the controller: the others of
-/// these worlds do neither.
-struct Plain;
+/// What is known of the past, by slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Past {
+    /// Addresses that came to their claim by a match, and that nobody else wrote to since.
+    pub(super) matched: Mask,
+    /// Addresses that the controller released, and that nobody else wrote to since.
+    pub(super) released: Mask,
+    /// Addresses that name a claim without a uid, and the claim was there when they came to be so.
+    pub(super) named: Mask,
+}
 
-impl History for Plain {
-    fn matched(&self, _address: &str, _claim: &str) -> bool {
-        true
+/// The same, asked about objects.
+struct Known<'a> {
+    space: &'a Space,
+    all: &'a [&'a Value],
+    past: Past,
+}
+
+impl Known<'_> {
+    fn has(&self, mask: Mask, uid: &str) -> bool {
+        let object = self.all.iter().find(|o| checks::uid(o) == uid);
+        let slot = |o: &&Value| self.space.slots.iter().position(|id| *id == Id::of(o));
+        object.and_then(slot).is_some_and(|slot| mask & (1 << slot) != 0)
     }
-    fn released(&self, _address: &str, _claim: &str) -> bool {
-        true
+}
+
+impl History for Known<'_> {
+    fn matched(&self, address: &str, _claim: &str) -> bool {
+        self.has(self.past.matched, address)
     }
+    fn released(&self, address: &str, _claim: &str) -> bool {
+        self.has(self.past.released, address)
+    }
+    fn named(&self, address: &str) -> bool {
+        self.has(self.past.named, address)
+    }
+    // What is held back at the API server is judged as if its author knew everything: that is
+    // stricter than the contract, and holds.
     fn unchanged(&self, _object: &Value) -> bool {
         true
     }
 }
 
+/// A plan's writes, and the slot of each.
+pub(super) struct Job {
+    pub(super) writes: Vec<Write>,
+    pub(super) slots: Vec<u8>,
+}
+
 pub(super) struct Space {
-    pub(super) variant: Variant,
+    pub(super) mutant: Mutant,
     /// What each slot is for. Claims first.
     pub(super) slots: Vec<Id>,
     /// Objects that never change and that every cache has.
     fixed: Vec<Object>,
-    entries: Vec<Option<Entry>>,
-    numbers: FxHashMap<String, Number>,
-    jobs: Vec<Vec<Write>>,
-    job_numbers: FxHashMap<String, u16>,
-    decisions: FxHashMap<(usize, Number, Contents, Mask), Choice>,
-    outcomes: FxHashMap<(Number, u16, u8), Outcome>,
-    checked: FxHashMap<(Contents, u16, u8), Option<String>>,
+    entries: Numbered<Entry>,
+    jobs: Numbered<Job>,
+    decisions: Memo<(usize, Number, Contents, Mask), Choice>,
+    outcomes: Memo<(Number, u16, u8), Outcome>,
+    checked: Memo<(Contents, u16, u8, Past), Option<String>>,
+    table: Memo<(Number, u16, u8), Option<String>>,
 }
 
 impl Space {
-    pub(super) fn new(variant: Variant, slots: Vec<Id>, fixed: Vec<Object>) -> Self {
+    pub(super) fn new(mutant: Mutant, slots: Vec<Id>, fixed: Vec<Object>) -> Self {
         assert!(slots.len() <= SLOTS);
         Self {
-            variant,
+            mutant,
             slots,
             fixed,
-            entries: vec![None],
-            numbers: FxHashMap::default(),
-            jobs: Vec::new(),
-            job_numbers: FxHashMap::default(),
-            decisions: FxHashMap::default(),
-            outcomes: FxHashMap::default(),
-            checked: FxHashMap::default(),
+            // An object's number 0 means that it is absent.
+            entries: Numbered::from(1),
+            jobs: Numbered::from(0),
+            decisions: Memo::default(),
+            outcomes: Memo::default(),
+            checked: Memo::default(),
+            table: Memo::default(),
         }
     }
 
-    pub(super) fn number(&mut self, value: Value) -> Number {
+    pub(super) fn number(&self, value: Value) -> Number {
         let mut value = without_counters(value);
         value["metadata"]["resourceVersion"] = json!("0");
-        let text = value.to_string();
-        if let Some(number) = self.numbers.get(&text) {
-            return *number;
-        }
-        let number = Number::try_from(self.entries.len()).unwrap();
-        let object = Object(value.clone());
-        let view = if checks::is_address(&value) {
-            View::Address(object.address())
-        } else {
-            View::Claim(object.claim())
-        };
-        self.entries.push(Some(Entry { value, view }));
-        self.numbers.insert(text, number);
-        number
+        self.entries.number(value.to_string(), || {
+            let object = Object(value.clone());
+            let view = if checks::is_address(&value) {
+                View::Address(object.address())
+            } else {
+                View::Claim(object.claim())
+            };
+            let open = match &view {
+                View::Address(a) if a.is_open() => a
+                    .claim_ref
+                    .as_ref()
+                    .and_then(|r| self.slots.iter().position(|id| *id == Id::Claim(r.key.clone()))),
+                _ => None,
+            };
+            Entry { value, view, open }
+        })
     }
 
-    pub(super) fn value(&self, number: Number) -> Option<&Value> {
-        self.entries[usize::from(number)].as_ref().map(|e| &e.value)
+    fn entry(&self, number: Number) -> Option<Arc<Entry>> {
+        (number != 0).then(|| self.entries.get(number))
     }
 
-    pub(super) fn values(&self, contents: &Contents) -> Vec<&Value> {
+    pub(super) fn value(&self, number: Number) -> Option<Value> {
+        self.entry(number).map(|e| e.value.clone())
+    }
+
+    /// The slot of the claim that this address names without a uid.
+    pub(super) fn open(&self, number: Number) -> Option<usize> {
+        self.entry(number).and_then(|e| e.open)
+    }
+
+    /// The objects that never change.
+    pub(super) fn fixed(&self) -> impl Iterator<Item = &Value> {
+        self.fixed.iter().map(|o| &o.0)
+    }
+
+    /// The objects that are there.
+    pub(super) fn values(&self, contents: &Contents) -> Vec<Value> {
         contents.iter().filter_map(|n| self.value(*n)).collect()
     }
 
@@ -153,8 +187,8 @@ impl Space {
         self.slots.iter().position(|s| s == id).expect("a slot for every object that is written")
     }
 
-    pub(super) fn job(&self, job: u16) -> &[Write] {
-        &self.jobs[usize::from(job)]
+    pub(super) fn job(&self, job: u16) -> Arc<Job> {
+        self.jobs.get(job)
     }
 
     fn index(&self, contents: &Contents) -> Index {
@@ -163,12 +197,12 @@ impl Space {
             crate::binder::testing::add(&mut index, object);
         }
         for number in contents {
-            match self.entries[usize::from(*number)].as_ref().map(|e| &e.view) {
-                None => {}
-                Some(View::Address(a)) => {
+            let Some(entry) = self.entry(*number) else { continue };
+            match &entry.view {
+                View::Address(a) => {
                     index.apply_address(a.clone(), Duration::ZERO);
                 }
-                Some(View::Claim(c)) => {
+                View::Claim(c) => {
                     index.apply_claim(c.clone());
                 }
             }
@@ -178,24 +212,19 @@ impl Space {
 
     /// Decides the pass of one slot's object, in the state that it began with.
     pub(super) fn decide(
-        &mut self,
+        &self,
         slot: usize,
         object: Number,
         contents: &Contents,
         confirmed: Mask,
     ) -> Choice {
         let key = (slot, object, *contents, confirmed);
-        if let Some(choice) = self.decisions.get(&key) {
-            return *choice;
-        }
-        let choice = self.work_out(object, contents, confirmed);
-        self.decisions.insert(key, choice);
-        choice
+        self.decisions.get(key, || self.work_out(object, contents, confirmed))
     }
 
-    fn work_out(&mut self, object: Number, contents: &Contents, confirmed: Mask) -> Choice {
+    fn work_out(&self, object: Number, contents: &Contents, confirmed: Mask) -> Choice {
         let index = self.index(contents);
-        let writes = match &self.entries[usize::from(object)].as_ref().unwrap().view {
+        let writes = match &self.entries.get(object).view {
             View::Claim(claim) => {
                 let names: BTreeSet<Name> = self.names(confirmed);
                 let facts = claim::Facts { index: &index, claim, confirmed: &names, now: now() };
@@ -203,7 +232,7 @@ impl Space {
                     Decision::Read(names) => {
                         return Choice::Read(self.mask(names.into_iter().map(Id::Address)));
                     }
-                    Decision::Act(plan) => self.weakened(claim, claim_writes(&plan)),
+                    Decision::Act(plan) => self.mutant.weakened(claim, claim_writes(&plan)),
                 }
             }
             View::Address(address) => {
@@ -219,39 +248,11 @@ impl Space {
                     Decision::Read(keys) => {
                         return Choice::Read(self.mask(keys.into_iter().map(Id::Claim)));
                     }
-                    Decision::Act(plan) => address_writes(&plan),
+                    Decision::Act(plan) => self.mutant.recycled(address, address_writes(&plan)),
                 }
             }
         };
         if writes.is_empty() { Choice::Nothing } else { Choice::Job(self.job_number(writes)) }
-    }
-
-    /// A claim's plan with the variant's guard left out.
-    fn weakened(&self, claim: &ClaimView, mut writes: Vec<Write>) -> Vec<Write> {
-        let kept = |write: &Write| {
-            let What::Patch(patch) = &write.what else { return false };
-            let text = patch["metadata"]["annotations"].as_object();
-            let names = |text: &str| {
-                crate::binder::selection::Selections::parse(text)
-                    .names()
-                    .cloned()
-                    .collect::<Vec<_>>()
-            };
-            patch["metadata"]["finalizers"].is_null()
-                && text.is_some_and(|all| {
-                    all.len() == 1
-                        && all.values().all(|t| {
-                            names(t.as_str().unwrap_or_default())
-                                == names(&claim.selections.to_string())
-                        })
-                })
-        };
-        match self.variant {
-            Variant::KeepsTheText => writes.retain(|w| w.step != "mark" || !kept(w)),
-            Variant::GivesUpSilently => writes.retain(|w| w.step != "give-up"),
-            _ => {}
-        }
-        writes
     }
 
     fn names(&self, mask: Mask) -> BTreeSet<Name> {
@@ -269,65 +270,55 @@ impl Space {
         ids.map(|id| 1 << self.slots.iter().position(|s| *s == id).unwrap_or(7)).sum()
     }
 
-    fn job_number(&mut self, writes: Vec<Write>) -> u16 {
-        let text = format!("{writes:?}");
-        if let Some(number) = self.job_numbers.get(&text) {
-            return *number;
-        }
-        let number = u16::try_from(self.jobs.len()).unwrap();
-        self.jobs.push(writes);
-        self.job_numbers.insert(text, number);
-        number
+    fn job_number(&self, writes: Vec<Write>) -> u16 {
+        self.jobs.number(format!("{writes:?}"), || {
+            let slot = |w: &Write| u8::try_from(self.slot(&w.id)).unwrap();
+            Job { slots: writes.iter().map(slot).collect(), writes }
+        })
     }
 
     /// What a job's write makes of an object whose version is as it should be.
-    pub(super) fn outcome(&mut self, object: Number, job: u16, at: u8) -> Outcome {
-        if let Some(outcome) = self.outcomes.get(&(object, job, at)) {
-            return *outcome;
-        }
-        let before = self.value(object).expect("a current version is of an object that is there");
-        let write = &self.job(job)[usize::from(at)];
-        let outcome = match applied(before, &write.what) {
-            Err(_) => Outcome::Refused,
-            Ok(None) => Outcome::Written(0, true),
-            Ok(Some(new)) => {
-                let changed = new != *before;
-                Outcome::Written(self.number(new), changed)
+    pub(super) fn outcome(&self, object: Number, job: u16, at: u8) -> Outcome {
+        self.outcomes.get((object, job, at), || {
+            let entry =
+                self.entry(object).expect("a current version is of an object that is there");
+            match applied(&entry.value, &self.job(job).writes[usize::from(at)].what) {
+                Err(_) => Outcome::Refused,
+                Ok(None) => Outcome::Written(0, true),
+                Ok(Some(new)) => {
+                    let changed = new != entry.value;
+                    Outcome::Written(self.number(new), changed)
+                }
             }
-        };
-        self.outcomes.insert((object, job, at), outcome);
-        outcome
+        })
     }
 
     /// What somebody else's write makes of an object.
-    pub(super) fn others(&mut self, object: Number, what: &What) -> Number {
-        match applied(self.value(object).unwrap(), what).unwrap() {
-            None => 0,
-            Some(new) => self.number(new),
-        }
+    pub(super) fn others(&self, object: Number, what: &What) -> Number {
+        applied(&self.entries.get(object).value, what).unwrap().map_or(0, |new| self.number(new))
     }
 
     /// What the write breaks.
-    pub(super) fn broken(&mut self, truth: &Contents, job: u16, at: u8) -> Option<String> {
-        if let Some(known) = self.checked.get(&(*truth, job, at)) {
-            return known.clone();
-        }
-        let slot = self.slot(&self.job(job)[usize::from(at)].id);
-        let found = match self.outcome(truth[slot], job, at) {
-            Outcome::Refused => None,
-            Outcome::Written(after, _) => {
-                let mut all: Vec<&Value> = self.fixed.iter().map(|o| &o.0).collect();
-                all.extend(self.values(truth));
-                let commit = Commit {
-                    step: self.job(job)[usize::from(at)].step,
-                    before: self.value(truth[slot]).unwrap(),
-                    after: self.value(after),
-                    all: &all,
-                };
-                checks::broken(&commit, &Plain)
-            }
-        };
-        self.checked.insert((*truth, job, at), found.clone());
-        found
+    pub(super) fn broken(&self, truth: &Contents, job: u16, at: u8, past: Past) -> Option<String> {
+        self.checked.get((*truth, job, at, past), || {
+            let job_of = self.job(job);
+            let before = truth[usize::from(job_of.slots[usize::from(at)])];
+            let Outcome::Written(after, _) = self.outcome(before, job, at) else { return None };
+            let write = &job_of.writes[usize::from(at)];
+            let values = self.values(truth);
+            let all: Vec<&Value> = self.fixed().chain(&values).collect();
+            let (before_value, after_value) = (self.value(before).unwrap(), self.value(after));
+            let commit = Commit {
+                step: write.step,
+                before: &before_value,
+                after: after_value.as_ref(),
+                all: &all,
+            };
+            checks::broken(&commit, &Known { space: self, all: &all, past }).or_else(|| {
+                self.table.get((before, job, at), || {
+                    table::broken(write, &before_value, after_value.as_ref())
+                })
+            })
+        })
     }
 }

@@ -9,6 +9,7 @@ pub mod election_proof;
 pub mod helm_package;
 pub mod install_crds;
 pub mod manifests;
+pub mod model;
 pub mod run;
 pub mod simulate;
 pub mod test;
