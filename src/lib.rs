@@ -1,20 +1,22 @@
 //! Binds `IPAddressClaim`s to `IPAddress`es, as Kubernetes' own binder does for volumes.
 //!
-//! The rooms, each knowing only those above it:
+//! The rooms, each knowing only those in rows above its own (a test holds it; `FLOORS` in
+//! `tools/testbed` is the same list):
 //!
 //! | room | what it is |
 //! |---|---|
 //! | [`api`] | the three kinds: what is on the wire |
-//! | [`binder`] | every decision, pure; **the matching rule is [`binder::matching::choose`]** |
-//! | [`lease`] | who is there, who leads: (Lease, seen since, now) → state; [`rendezvous`] says who is meant for what |
-//! | [`queue`], [`watch`], [`clock`], [`telemetry`] | keys that need a pass; streams of what is; time; what is told |
+//! | [`rights`], [`rendezvous`] | what all of it may ask of the API server; who is meant for what |
+//! | [`binder`] | every decision, pure; **the matching rule is [`binder::matching::choose`], and the order among free addresses [`binder::index::Index::candidate`]** |
+//! | [`clock`], [`queue`], [`telemetry`] | time; keys that need a pass; what is told |
+//! | [`watch`], [`lease`] | streams of what is; who is there, who leads: (Lease, seen since, now) → state |
 //! | [`world`] | what is known, in one place, and who is woken by a change |
 //! | [`apiserver`], [`report`] | the requests that passes make; the events |
-//! | [`shard`], [`leader`] | which claims are this replica's, and whether addresses are |
+//! | `pass`, [`shard`] | what both kinds of passes have in common; which claims are this replica's |
+//! | [`leader`] | whether addresses are this replica's |
 //! | [`claim`], [`address`] | the two controllers: observe, decide, apply |
+//! | [`runtime`] | the process; the controllers are handed in |
 //! | [`controllers`] | both, with their watches, as tasks |
-//! | [`runtime`] | the process around them |
-//! | [`rights`] | what all of it may ask of the API server |
 //!
 //! What always holds, whatever runs beside it, however old a cache is, wherever it stops: an
 //! address has at most one claim; a claim is matched to at most one address of a family; what a

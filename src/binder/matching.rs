@@ -1,6 +1,7 @@
 //! Which class serves a claim, and which address a missing family gets.
 //!
-//! This is the place where the matching rule is: [`choose`].
+//! This is the place where the matching rule is: [`choose`]. In which order free addresses come is
+//! [`Index::candidate`]'s business.
 
 use std::fmt;
 
@@ -168,8 +169,9 @@ pub enum Missing {
 ///
 /// `class` is the resolved class, `known` the claim's selection with every loss recorded. A known
 /// choice is made again while it can be had; then comes the lexicographically smallest free name (or,
-/// where replicas have got into each other's way, one of the smallest: [`Index::candidate`]). A pin allows that one address only. A family that was held before, or that the claim still holds a
-/// lost address of, gets nothing but a pinned address.
+/// where replicas have got into each other's way, one of the smallest: [`Index::candidate`]). A pin
+/// allows that one address only. A family that was held before, or that the claim still holds a lost
+/// address of, gets nothing but a pinned address.
 ///
 /// # Errors
 /// [`Missing`]: why there is none.
@@ -216,7 +218,9 @@ fn may_be_own(index: &Index, claim: &ClaimView, name: &Name) -> bool {
     }
 }
 
-/// Whether a claim can have the address of this name for a family.
+/// Whether a claim can have the address of this name for a family: one that is pinned, or chosen
+/// before. What is free for everybody is the index's to say ([`AddressView::matchable`], and no other
+/// object with its IP): whoever changes what is free here changes it there.
 fn can_be_had<'a>(
     index: &'a Index,
     claim: &ClaimView,

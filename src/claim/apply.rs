@@ -62,6 +62,7 @@ impl Controller {
                     return Err(refusal);
                 }
             }
+            say(&planned.step);
             for event in &planned.events {
                 self.reporter.tell(event.clone());
             }
@@ -163,6 +164,19 @@ impl Controller {
             self.metrics.bound(age.try_into().unwrap_or_default());
         }
     }
+}
+
+/// Says what became of an address, as its own pass does of phases.
+fn say(step: &ClaimStep) {
+    let (address, what) = match step {
+        ClaimStep::Bind { address, .. } => (address, "bound"),
+        ClaimStep::Complete { address, .. } => (address, "bound, as it was reserved"),
+        ClaimStep::GiveUp { address } => (address, "given up"),
+        ClaimStep::Release { address } => (address, "released"),
+        ClaimStep::Delete { address } => (address, "asked to be deleted"),
+        ClaimStep::Mark { .. } | ClaimStep::Status(_) | ClaimStep::Unprotect { .. } => return,
+    };
+    tracing::info!(address = %address.name, "address is {what}");
 }
 
 /// What the answer to a match says about who else is matching.

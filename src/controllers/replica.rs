@@ -49,7 +49,7 @@ impl Replica {
     pub fn tasks(self, context: &Context, world: &Arc<World>) -> Vec<Task> {
         let (roster, shard, leadership) =
             (self.roster.clone(), self.shard.clone(), self.leadership.clone());
-        context.debug.offer("shard", move || shard::page(roster.as_deref(), &shard, &leadership));
+        context.debug.offer("shard", move || leader::page(roster.as_deref(), &shard, &leadership));
         self.measure(context);
         let Some(roster) = &self.roster else { return Vec::new() };
         let led = CancellationToken::new();

@@ -4,6 +4,7 @@
 //! dead, not two in a row. It acts by its own deadlines, the member's and the leader's. It knows no
 //! rule of binding.
 
+mod debug;
 mod lead;
 mod tidy;
 
@@ -12,7 +13,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-pub use self::lead::lead;
+pub use self::{debug::page, lead::lead};
 use crate::lease::Tenure;
 
 /// The gate that each address's pass asks: whether this replica leads. Cheap to clone; all clones are

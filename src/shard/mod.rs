@@ -5,7 +5,6 @@
 //! is conditional. It knows no rule of binding, and of leading only whose Lease is whose.
 
 pub mod buckets;
-mod debug;
 mod judge;
 mod membership;
 pub mod names;
@@ -21,7 +20,6 @@ use parking_lot::RwLock;
 
 use self::buckets::{Table, bucket};
 pub use self::{
-    debug::page,
     judge::judge,
     membership::keep,
     names::{Names, Pod},

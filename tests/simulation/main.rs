@@ -28,6 +28,7 @@ use parking_lot::Mutex;
 use self::run::{Outcome, Plan};
 
 /// Runs the controller's replicas in a simulated world.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, Parser)]
 struct Args {
     /// How many seeds [default: so few that an unoptimised build has them done in a minute].

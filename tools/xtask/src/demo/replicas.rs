@@ -70,7 +70,7 @@ impl Replicas {
             ]);
         }
         println!(
-            "\n  $ curl {}",
+            "\n  from {}, as a table:",
             self.0[0].controller.metrics_url().replace("/metrics", "/debug/shard")
         );
         aligned(&rows).lines().for_each(|line| println!("  {line}"));

@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Roster, Shard, buckets::BUCKETS};
-use crate::{leader::Leadership, lease::Roll};
+use super::Leadership;
+use crate::{
+    lease::Roll,
+    shard::{Roster, Shard, buckets::BUCKETS},
+};
 
 /// The members as seen, with their buckets; the leader; how old each Lease is; what is left of one's
 /// own time. As JSON.
