@@ -14,7 +14,6 @@ use kube::{Resource, ResourceExt, api::DeleteParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 use testbed::{
-    eventually,
     make::{self, Make, MakeAddress, MakeClaim},
     proxy::{Match, RuleHandle},
 };
@@ -89,24 +88,26 @@ impl<'a> Run<'a> {
     }
 
     /// A class that the controller has seen: a story that begins before it goes another way.
-    async fn create_class(&self) {
+    async fn create_class(&mut self) {
         let class = self.of("public");
         self.bench.create(&make::class(&class)).await.unwrap();
         let (claims, probe) = (self.bench.claims(), format!("probe-{class}"));
         self.bench.create(&make::claim(self.bench.namespace(), &probe, &class)).await.unwrap();
-        eventually(PATIENCE, "the class to be seen", || async {
-            let claim = claims.get(&probe).await?;
-            let resolved = claim.status.and_then(|status| status.class_name);
-            ensure!(resolved.as_ref() == Some(&class), "{resolved:?}");
-            Ok(())
-        })
-        .await;
+        self.bench
+            .until("the class to be seen", || async {
+                let claim = claims.get(&probe).await?;
+                let resolved = claim.status.and_then(|status| status.class_name);
+                ensure!(resolved.as_ref() == Some(&class), "{resolved:?}");
+                Ok(())
+            })
+            .await;
         claims.delete(&probe, &DeleteParams::default()).await.unwrap();
-        eventually(PATIENCE, "the probe to be gone", || async {
-            ensure!(claims.get_opt(&probe).await?.is_none(), "{probe} is there");
-            Ok(())
-        })
-        .await;
+        self.bench
+            .until("the probe to be gone", || async {
+                ensure!(claims.get_opt(&probe).await?.is_none(), "{probe} is there");
+                Ok(())
+            })
+            .await;
     }
 
     async fn create_claim(&mut self, claim: &IPAddressClaim) {
