@@ -3,7 +3,7 @@
 //!
 //! `SEQUENCES=10000 cargo test --test apiserver_model -- --nocapture` compares as many.
 
-#![expect(clippy::unwrap_used, reason = "a test: what is not there fails it")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test: what is not there fails it")]
 
 #[expect(dead_code, reason = "a simulation asks more of it")]
 #[path = "simulation/apiserver/mod.rs"]
@@ -406,10 +406,10 @@ async fn compare(client: &Client, namespace: &str, seed: u64) -> Result<usize, S
     // Of all that it made nothing may be left to the next.
     for kind in Kind::ALL {
         let path = format!("{}/{name}", kind.collection(namespace));
-        let patch = Request::patch(&path)
+        let freed = Request::patch(&path)
             .header("content-type", "application/merge-patch+json")
             .body(json!({ "metadata": { "finalizers": null } }).to_string().into_bytes());
-        ask_real(client, patch.unwrap()).await;
+        ask_real(client, freed.unwrap()).await;
         ask_real(client, Request::delete(&path).body(Vec::new()).unwrap()).await;
     }
     Ok(LENGTH)
@@ -417,7 +417,7 @@ async fn compare(client: &Client, namespace: &str, seed: u64) -> Result<usize, S
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_answers_as_a_real_one_does() {
-    let count = std::env::var("SEQUENCES").ok().and_then(|text| text.parse().ok()).unwrap_or(150);
+    let count = std::env::var("SEQUENCES").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let sandbox = Sandbox::alone("model").await.unwrap();
     let (client, namespace) = (sandbox.client(), sandbox.namespace().to_owned());
     let compared = stream::iter(0..count)
