@@ -49,8 +49,8 @@ fn keeps_unknown(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
 
-/// What is wrong with a value, and with its change from an older one.
-pub fn judge(schema: &Value, value: &Value, old: Option<&Value>, at: &str, wrong: &mut Vec<Cause>) {
+/// What is wrong with a value, its rules aside.
+pub fn judge(schema: &Value, value: &Value, at: &str, wrong: &mut Vec<Cause>) {
     if !has_type(schema, value) {
         let wanted = schema["type"].as_str().unwrap_or_default();
         let message = format!("Invalid value: \"{}\": must be of type {wanted}", name_of(value));
@@ -71,14 +71,39 @@ pub fn judge(schema: &Value, value: &Value, old: Option<&Value>, at: &str, wrong
         wrong.push(Cause { reason: "FieldValueInvalid", field: at.to_owned(), message });
     }
     if let Some(object) = value.as_object() {
-        judge_object(schema, object, old, at, wrong);
+        let required = schema["required"].as_array().into_iter().flatten();
+        for key in required.filter_map(Value::as_str).filter(|key| !object.contains_key(*key)) {
+            let message = "Required value".to_owned();
+            wrong.push(Cause { reason: "FieldValueRequired", field: inside(at, key), message });
+        }
+        for (key, property, child) in children(schema, object) {
+            judge(property, child, &inside(at, key), wrong);
+        }
     }
     if let (Some(items), Some(array)) = (schema.get("items"), value.as_array()) {
         for (n, item) in array.iter().enumerate() {
-            judge(items, item, None, &format!("{at}[{n}]"), wrong);
+            judge(items, item, &format!("{at}[{n}]"), wrong);
         }
         judge_list_keys(schema, array, at, wrong);
     }
+}
+
+/// Whether a schema has rules anywhere.
+pub fn has_rules(schema: &Value) -> bool {
+    let inside = schema["properties"].as_object().into_iter().flatten();
+    schema.get("x-kubernetes-validations").is_some()
+        || inside.map(|(_, property)| property).any(has_rules)
+        || schema.get("items").is_some_and(has_rules)
+}
+
+/// Which rules a value breaks, or its change from an older one.
+pub fn judge_rules(
+    schema: &Value,
+    value: &Value,
+    old: Option<&Value>,
+    at: &str,
+    wrong: &mut Vec<Cause>,
+) {
     for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
         if !keeps(rule["rule"].as_str().unwrap_or_default(), value, old) {
             let said = rule["message"].as_str().unwrap_or_default();
@@ -86,28 +111,25 @@ pub fn judge(schema: &Value, value: &Value, old: Option<&Value>, at: &str, wrong
             wrong.push(Cause { reason: "FieldValueInvalid", field: at.to_owned(), message });
         }
     }
+    for (key, property, child) in
+        value.as_object().map(|o| children(schema, o)).into_iter().flatten()
+    {
+        let old = old.and_then(|old| old.get(key));
+        judge_rules(property, child, old, &inside(at, key), wrong);
+    }
 }
 
-fn judge_object(
-    schema: &Value,
-    object: &Map<String, Value>,
-    old: Option<&Value>,
-    at: &str,
-    wrong: &mut Vec<Cause>,
-) {
-    let inside = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
-    for key in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if !object.contains_key(key) {
-            let message = "Required value".to_owned();
-            wrong.push(Cause { reason: "FieldValueRequired", field: inside(key), message });
-        }
-    }
-    for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-        if let Some(child) = object.get(key) {
-            let old = old.and_then(|o| o.get(key));
-            judge(property, child, old, &inside(key), wrong);
-        }
-    }
+fn inside(at: &str, key: &str) -> String {
+    if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") }
+}
+
+/// The fields of an object that its schema knows.
+fn children<'a>(
+    schema: &'a Value,
+    object: &'a Map<String, Value>,
+) -> impl Iterator<Item = (&'a str, &'a Value, &'a Value)> {
+    let known = schema["properties"].as_object().into_iter().flatten();
+    known.filter_map(|(key, property)| Some((key.as_str(), property, object.get(key)?)))
 }
 
 fn judge_list_keys(schema: &Value, array: &[Value], at: &str, wrong: &mut Vec<Cause>) {

@@ -50,7 +50,15 @@ impl Write<'_> {
     }
 
     fn create(&mut self) -> Answer {
-        let mut object = self.ask.body.clone();
+        let object = self.ask.body.clone();
+        if !text(&object, "resourceVersion").is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Refusal::new(500, "InternalError", message));
+        }
+        self.make(object)
+    }
+
+    fn make(&mut self, mut object: Value) -> Answer {
         let name = text(&object, "name").to_owned();
         if name.is_empty() {
             let message = "Required value: name or generateName is required".to_owned();
@@ -60,11 +68,7 @@ impl Write<'_> {
         }
         self.is_of_this_kind(&object)?;
         self.check_namespace(&name)?;
-        if !text(&object, "resourceVersion").is_empty() {
-            let message = "resourceVersion should not be set on objects to be created";
-            return Err(Refusal::new(500, "InternalError", message));
-        }
-        self.admit(&mut object, None)?;
+        self.admit(&mut object, None, None)?;
         let key = self.key(&name);
         if let Some(there) = self.store.get(&key) {
             return Err(Refusal::exists(self.resource, &name, is_deleting(there)));
@@ -117,7 +121,16 @@ impl Write<'_> {
     fn update(&mut self) -> Answer {
         let new = self.ask.body.clone();
         self.is_of_this_kind(&new)?;
-        let old = self.existing()?;
+        let old = match self.existing() {
+            // A Lease is made by its replacement, whatever version that names; but not by its uid.
+            Err(_) if !self.resource.is_custom() => {
+                if !text(&new, "uid").is_empty() {
+                    return Err(Refusal::modified(self.resource, &self.ask.name));
+                }
+                return self.make(new);
+            }
+            found => found?,
+        };
         if text(&new, "resourceVersion").is_empty() {
             let message = "Invalid value: 0x0: must be specified for an update".to_owned();
             let field = "metadata.resourceVersion".to_owned();
@@ -138,15 +151,21 @@ impl Write<'_> {
     fn replace(&mut self, old: &Value, mut new: Value) -> Answer {
         let name = &self.ask.name;
         let (uid, version) = (text(&new, "uid"), text(&new, "resourceVersion"));
-        if !uid.is_empty() && uid != text(old, "uid") {
+        let other_uid = !uid.is_empty() && uid != text(old, "uid");
+        if other_uid && self.ask.verb == Verb::Update {
             let why = "Precondition failed: UID in precondition";
             return Err(Refusal::conflict(self.resource, name, why));
         }
         if !version.is_empty() && version != text(old, "resourceVersion") {
             return Err(Refusal::modified(self.resource, name));
         }
+        let moved = (other_uid && !self.ask.status).then(|| {
+            let field = "metadata.uid".to_owned();
+            let message = "Invalid value: field is immutable".to_owned();
+            Cause { reason: "FieldValueInvalid", field, message }
+        });
         self.keep_what_is_the_servers(old, &mut new);
-        self.admit(&mut new, Some(old))?;
+        self.admit(&mut new, Some(old), moved)?;
         self.check_finalizers(old, &new)?;
         if self.resource.is_custom()
             && without(old, &["metadata", "status"]) != without(&new, &["metadata", "status"])
@@ -215,7 +234,9 @@ impl Write<'_> {
             let is = text(&object, field);
             if wanted[field].as_str().is_some_and(|wanted| wanted != is) {
                 let why = format!("Precondition failed: {field} in precondition");
-                return Err(Refusal::conflict(self.resource, name, &why));
+                let mut refusal = Refusal::conflict(self.resource, name, &why);
+                refusal.status["details"]["kind"] = self.resource.kind.into();
+                return Err(refusal);
             }
         }
         let key = self.key(name);
@@ -247,9 +268,19 @@ impl Write<'_> {
     }
 
     /// Defaults, pruning and validation.
-    fn admit(&self, object: &mut Value, old: Option<&Value>) -> Result<(), Refusal> {
+    fn admit(
+        &self,
+        object: &mut Value,
+        old: Option<&Value>,
+        moved: Option<Cause>,
+    ) -> Result<(), Refusal> {
         tidy(&mut object["metadata"]);
-        let Some(schema) = &self.resource.schema else { return Ok(()) };
+        let Some(schema) = &self.resource.schema else {
+            return match moved {
+                Some(cause) => Err(Refusal::invalid(self.resource, text(object, "name"), &[cause])),
+                None => Ok(()),
+            };
+        };
         if old.is_none() {
             drop_field(object, "status");
         }
@@ -265,7 +296,16 @@ impl Write<'_> {
             });
         }
         let mut wrong = Vec::new();
-        schema::judge(schema, object, old, "", &mut wrong);
+        schema::judge(schema, object, "", &mut wrong);
+        // Rules are looked at only where the object is whole otherwise, and it says so.
+        if wrong.iter().all(|cause| cause.reason == "FieldValueInvalid") {
+            schema::judge_rules(schema, object, old, "", &mut wrong);
+        } else if schema::has_rules(schema) {
+            let message = "some validation rules were not checked because the object was invalid";
+            let field = "<nil>".to_owned();
+            wrong.push(Cause { reason: "FieldValueInvalid", field, message: message.to_owned() });
+        }
+        wrong.extend(moved);
         let name = text(object, "name");
         if !is_a_name(name) {
             let message = format!("Invalid value: {name:?}: a lowercase RFC 1123 subdomain");
@@ -291,6 +331,14 @@ fn tidy(metadata: &mut Value) {
         _ => true,
     });
     fields.remove("managedFields");
+    for map in ["annotations", "labels"] {
+        // What Go makes of a null among strings.
+        for value in fields.get_mut(map).and_then(Value::as_object_mut).into_iter().flatten() {
+            if value.1.is_null() {
+                *value.1 = "".into();
+            }
+        }
+    }
 }
 
 fn is_a_name(name: &str) -> bool {

@@ -67,3 +67,10 @@ fn a_claim_is_read_before_it_completes_an_address() {
     let world = World { absent: vec!["a1"], ..World::of(&[web()], &[a(1)], budget) };
     world.assert_needs(Mutant::ReadOfItself, 5);
 }
+
+/// It held the family, though it was never `Bound`: another address is for its owner to ask for.
+#[test]
+fn a_claim_of_which_a_driver_loses_the_address_at_once() {
+    let budget = Budget { drivers: 1, ..Budget::default() };
+    World::of(&[web()], &[a(1), a(2)], budget).assert_sound();
+}

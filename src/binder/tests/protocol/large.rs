@@ -15,7 +15,7 @@ use super::{
     scenario::Scenario,
     state::Budget,
 };
-use crate::binder::testing::claim;
+use crate::binder::testing::{claim, free};
 
 /// What others may do in it, such as `others=1,crashes=1`.
 const VARIABLE: &str = "MODEL_BUDGET";
@@ -41,9 +41,24 @@ fn budget(text: &str) -> Budget {
 #[test]
 #[ignore = "millions of states: `cargo xtask model` explores them with an optimised build"]
 fn two_claims_two_addresses_and_what_others_do() {
+    explore("2 claims", &|budget| {
+        World::of(&[super::web(), claim("t1/api")], &[super::a(1), super::a(2)], budget)
+    });
+}
+
+#[test]
+#[ignore = "millions of states: `cargo xtask model --dual` explores them with an optimised build"]
+fn a_claim_for_both_families_and_what_others_do() {
+    explore("a claim for both families", &|budget| {
+        let addresses = [super::a(1), super::a(2), free("b1", "2001:db8::1")];
+        World::of(&[super::web().family("Dual")], &addresses, budget)
+    });
+}
+
+fn explore(claims: &str, world: &dyn Fn(Budget) -> World) {
     let budget = budget(&std::env::var(VARIABLE).unwrap_or_default());
-    println!("2 replicas, 2 claims, 2 addresses, {budget:?}");
-    let world = World::of(&[super::web(), claim("t1/api")], &[super::a(1), super::a(2)], budget);
+    let world = world(budget);
+    println!("2 replicas, {claims}, {} addresses, {budget:?}", world.addresses.len());
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
     let checker = world.protocol(Mutant::None, ALL).checker().threads(threads);
     let checker = checker.finish_when(HasDiscoveries::AnyFailures).spawn_bfs();

@@ -148,9 +148,11 @@ fn of_claim(o: &Value, all: &[Value]) -> Option<String> {
     }
     let pin = o["spec"]["addressName"].as_str();
     let selection = &o["metadata"]["annotations"][SELECTED_ADDRESSES_ANNOTATION];
+    // Held before: on record as lost, or still the claim's in a driver's phase.
     let lost = |family: &str| {
         let entry = |e: &str| e.starts_with(family) && e.ends_with("/held");
-        selection.as_str().unwrap_or_default().split(',').any(entry)
+        let own = |a: &Value| checks::holder(a) == checks::uid(o) && checks::family(a) == family;
+        selection.as_str().unwrap_or_default().split(',').any(entry) || all.iter().any(own)
     };
     let could = |a: &&Value| {
         let family = checks::family(a);

@@ -4,9 +4,13 @@ use anyhow::Result;
 
 use crate::run::{cargo, finish};
 
-/// How often others do what, in a world of two replicas, two claims and two addresses.
+/// Which world, and how often others do what in it.
 #[derive(clap::Args)]
 pub struct Args {
+    /// One claim for both families, two IPv4 addresses and an IPv6 address, in place of two claims
+    /// and two addresses.
+    #[arg(long)]
+    dual: bool,
     /// Another claim takes a free address, or an administrator clears a claimRef.
     #[arg(long, default_value_t = 0)]
     others: u8,
@@ -32,13 +36,18 @@ pub struct Args {
 /// # Errors
 /// When it cannot be built, or a rule is broken.
 pub fn run(args: &Args) -> Result<()> {
-    let Args { others, deletions, creations, edits, crashes, drivers } = args;
+    let Args { dual, others, deletions, creations, edits, crashes, drivers } = args;
     let budget = format!(
         "others={others},deletions={deletions},creations={creations},edits={edits},\
          crashes={crashes},drivers={drivers}"
     );
     println!("Building it with optimisation: some minutes on two cores the first time.");
-    let test = "binder::tests::protocol::large::two_claims_two_addresses_and_what_others_do";
+    let name = if *dual {
+        "a_claim_for_both_families_and_what_others_do"
+    } else {
+        "two_claims_two_addresses_and_what_others_do"
+    };
+    let test = &format!("binder::tests::protocol::large::{name}");
     let mut command = cargo(&["test", "--quiet", "--profile", "model", "--lib"]);
     command.args(["--package", "address-controller", "--", "--exact", test]);
     command.args(["--ignored", "--nocapture"]);
