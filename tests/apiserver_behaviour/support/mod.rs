@@ -47,6 +47,12 @@ impl Corner {
     pub(crate) async fn new(test: &str) -> Self {
         let corner = Self::bare(test).await;
         corner.class("public").await.unwrap();
+        // Seen by the controller: whoever comes before it is told that there is no such class.
+        corner.claim("before", "public").await.unwrap();
+        let resolved = |c: &IPAddressClaim| c.status.iter().any(|s| s.class_name.is_some());
+        corner.claim_when("before", "of a class that is seen", resolved).await;
+        corner.delete_claim("before").await;
+        corner.claim_gone("before").await;
         corner
     }
 
