@@ -68,7 +68,7 @@ impl Write<'_> {
         }
         self.is_of_this_kind(&object)?;
         self.check_namespace(&name)?;
-        self.admit(&mut object, None, None)?;
+        self.admit(&mut object, None, Vec::new())?;
         let key = self.key(&name);
         if let Some(there) = self.store.get(&key) {
             return Err(Refusal::exists(self.resource, &name, is_deleting(there)));
@@ -165,8 +165,8 @@ impl Write<'_> {
             Cause { reason: "FieldValueInvalid", field, message }
         });
         self.keep_what_is_the_servers(old, &mut new);
-        self.admit(&mut new, Some(old), moved)?;
-        self.check_finalizers(old, &new)?;
+        let causes = moved.into_iter().chain(added_finalizers(old, &new)).collect();
+        self.admit(&mut new, Some(old), causes)?;
         if self.resource.is_custom()
             && without(old, &["metadata", "status"]) != without(&new, &["metadata", "status"])
         {
@@ -208,22 +208,6 @@ impl Write<'_> {
             let value = old["metadata"].get(field).cloned();
             put(&mut new["metadata"], field, value);
         }
-    }
-
-    fn check_finalizers(&self, old: &Value, new: &Value) -> Result<(), Refusal> {
-        let before = finalizers(old);
-        let added: Vec<_> =
-            finalizers(new).into_iter().filter(|finalizer| !before.contains(finalizer)).collect();
-        if !is_deleting(old) || added.is_empty() {
-            return Ok(());
-        }
-        let message = format!(
-            "Forbidden: no new finalizers can be added if the object is being deleted, found new \
-             finalizers {added:?}"
-        );
-        let field = "metadata.finalizers".to_owned();
-        let cause = Cause { reason: "FieldValueForbidden", field, message };
-        Err(Refusal::invalid(self.resource, &self.ask.name, &[cause]))
     }
 
     fn delete(&mut self) -> Answer {
@@ -272,14 +256,13 @@ impl Write<'_> {
         &self,
         object: &mut Value,
         old: Option<&Value>,
-        moved: Option<Cause>,
+        mut wrong: Vec<Cause>,
     ) -> Result<(), Refusal> {
         tidy(&mut object["metadata"]);
         let Some(schema) = &self.resource.schema else {
-            return match moved {
-                Some(cause) => Err(Refusal::invalid(self.resource, text(object, "name"), &[cause])),
-                None => Ok(()),
-            };
+            let name = text(object, "name");
+            let good = wrong.is_empty();
+            return if good { Ok(()) } else { Err(Refusal::invalid(self.resource, name, &wrong)) };
         };
         if old.is_none() {
             drop_field(object, "status");
@@ -295,17 +278,17 @@ impl Write<'_> {
                     && ["apiVersion", "kind", "metadata", "spec", "status"].contains(&key.as_str())
             });
         }
-        let mut wrong = Vec::new();
-        schema::judge(schema, object, "", &mut wrong);
+        let mut own = Vec::new();
+        schema::judge(schema, object, "", &mut own);
         // Rules are looked at only where the object is whole otherwise, and it says so.
-        if wrong.iter().all(|cause| cause.reason == "FieldValueInvalid") {
-            schema::judge_rules(schema, object, old, "", &mut wrong);
+        if own.iter().all(|cause| cause.reason == "FieldValueInvalid") {
+            schema::judge_rules(schema, object, old, "", &mut own);
         } else if schema::has_rules(schema) {
             let message = "some validation rules were not checked because the object was invalid";
             let field = "<nil>".to_owned();
-            wrong.push(Cause { reason: "FieldValueInvalid", field, message: message.to_owned() });
+            own.push(Cause { reason: "FieldValueInvalid", field, message: message.to_owned() });
         }
-        wrong.extend(moved);
+        wrong.extend(own);
         let name = text(object, "name");
         if !is_a_name(name) {
             let message = format!("Invalid value: {name:?}: a lowercase RFC 1123 subdomain");
@@ -319,6 +302,20 @@ impl Write<'_> {
         self.store.commit(key.clone(), Some(object), self.at, self.by);
         self.store.get(key).cloned().unwrap_or_default()
     }
+}
+
+/// What is wrong with finalizers that come to an object on its way out.
+fn added_finalizers(old: &Value, new: &Value) -> Option<Cause> {
+    let before = finalizers(old);
+    let added: Vec<_> = finalizers(new).into_iter().filter(|f| !before.contains(f)).collect();
+    (is_deleting(old) && !added.is_empty()).then(|| Cause {
+        reason: "FieldValueForbidden",
+        field: "metadata.finalizers".to_owned(),
+        message: format!(
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new \
+             finalizers {added:?}"
+        ),
+    })
 }
 
 /// Empty lists and maps of the metadata are not there.
