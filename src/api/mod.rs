@@ -10,6 +10,8 @@ pub mod class;
 pub mod conditions;
 pub mod crd;
 pub mod family;
+pub mod limits;
+pub mod names;
 pub mod well_known;
 
 pub use address::{
@@ -22,3 +24,4 @@ pub use claim::{
 pub use class::{IPAddressClass, IPAddressClassSpec, ReclaimPolicy};
 pub use conditions::{BoundReason, ClassResolvedReason, ConditionType};
 pub use family::{ClaimFamily, InvalidAddress, IpFamily, parse_ip};
+pub use names::{is_namespace_name, is_object_name};

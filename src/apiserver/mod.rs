@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub use self::refusal::Refusal;
 use crate::{
-    api::{IPAddress, IPAddressClaim, well_known::MANAGER},
+    api::{IPAddress, IPAddressClaim, is_namespace_name, is_object_name, well_known::MANAGER},
     binder::{
         index::{Gone, Seen, Wakes},
         plan::Target,
@@ -129,11 +129,15 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Reads an address and brings in what is found, be it that it is gone.
+    /// Reads an address and brings in what is found, be it that it is gone. For what no address can
+    /// be called, nobody is asked: it does not exist.
     ///
     /// # Errors
     /// [`Refusal::Denied`] or [`Refusal::Unanswered`]: nothing is known then.
     pub async fn read_address(&self, learner: Learner<'_>, name: &Name) -> Result<(), Refusal> {
+        if !is_object_name(name) {
+            return Ok(());
+        }
         let known = match self.world.index().address(name) {
             Seen::Known(address) => Some(address.id.resource_version.clone()),
             Seen::Strange(address) => Some(address.resource_version.clone()),
@@ -154,11 +158,14 @@ impl ApiServer {
         Ok(())
     }
 
-    /// Reads a claim and brings in what is found, be it that it is gone.
+    /// Reads a claim and brings in what is found, be it that it is gone; as [`Self::read_address`].
     ///
     /// # Errors
     /// As [`Self::read_address`].
     pub async fn read_claim(&self, learner: Learner<'_>, key: &ClaimKey) -> Result<(), Refusal> {
+        if !(is_namespace_name(&key.namespace) && is_object_name(&key.name)) {
+            return Ok(());
+        }
         let known = match self.world.index().claim(key) {
             Seen::Known(claim) => Some(claim.id.resource_version.clone()),
             Seen::Strange(claim) => Some(claim.resource_version.clone()),
@@ -241,3 +248,6 @@ async fn patch<K: Resource + Clone + DeserializeOwned + std::fmt::Debug>(
         Part::Status => api.patch_status(name, &parameters, &Patch::Merge(&body)).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

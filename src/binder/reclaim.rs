@@ -7,6 +7,7 @@ use super::{
     holding::{Facts, collected},
     index::Seen,
     plan::{ClaimPlan, ClaimStep, Decision, Event, EventReason, Planned, Subject, Target},
+    status,
     view::{AddressView, ClaimView, Name},
 };
 use crate::api::{AddressPhase, ReclaimPolicy};
@@ -26,6 +27,9 @@ pub(super) fn decide(facts: &Facts<'_>) -> Decision<ClaimPlan, Name> {
         let chosen = claim.selections.names().filter_map(|n| facts.index.address(n).known());
         steps.extend(chosen.filter(|a| a.matchable()).map(ClaimStep::give_up).map(Planned::silent));
         let finalizers = claim.finalizers_without_ours();
+        if !finalizers.is_empty() {
+            steps.extend(status::withdrawn(claim, facts.now));
+        }
         steps.push(Planned::silent(ClaimStep::Unprotect { finalizers }));
     }
     Decision::Act(ClaimPlan {

@@ -5,12 +5,13 @@
 //! counts up, so that the claim changes even when the same address is chosen again: that is what
 //! makes an older attempt, decided on an older state of the claim, fail.
 //!
-//! A name is an object's name, which can contain neither `/` nor `=` nor `,`.
+//! A name is an object's name, which can contain neither `/` nor `=` nor `,`. An entry that names what
+//! no object can be called was not written here, and is left out.
 
 use std::{collections::BTreeMap, fmt};
 
 use super::view::Name;
-use crate::api::IpFamily;
+use crate::api::{IpFamily, is_object_name};
 
 /// The choice for one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ fn parse_entry(entry: &str) -> Option<(IpFamily, Selection)> {
         _ => return None,
     };
     let mut parts = rest.split('/');
-    let name = parts.next().filter(|n| !n.is_empty())?;
+    let name = parts.next().filter(|n| is_object_name(n))?;
     let counter = parts.next()?.parse().ok()?;
     let held = match parts.next() {
         None => false,

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::api::{
     BoundReason, ClaimPhase, ClaimedAddress, ClassResolvedReason, ConditionType, IpFamily,
+    limits::{CONDITION_MESSAGE_LIMIT, cut},
 };
 
 /// How a claim stands once the steps before its status are written.
@@ -28,6 +29,12 @@ pub(super) struct Outlook<'a> {
     pub(super) now: Timestamp,
 }
 
+impl Outlook<'_> {
+    fn seen(&self) -> (i64, Timestamp) {
+        (self.claim.generation, self.now)
+    }
+}
+
 /// The status to be written, unless it is what is there.
 pub(super) fn due(outlook: &Outlook<'_>) -> Option<Planned<ClaimStep>> {
     let claim = outlook.claim;
@@ -42,24 +49,60 @@ pub(super) fn due(outlook: &Outlook<'_>) -> Option<Planned<ClaimStep>> {
     })
 }
 
+/// What is withdrawn from a claim that is being deleted, once what it held is reclaimed: somebody
+/// else's finalizer may keep the object for long, and another claim may have the address by then.
+pub(super) fn withdrawn(claim: &ClaimView, now: Timestamp) -> Option<Planned<ClaimStep>> {
+    if claim.published.is_empty() {
+        return None;
+    }
+    let phase = ClaimPhase::Lost;
+    let note = "The claim is being deleted, and what it held is reclaimed";
+    let mut conditions = claim.conditions.clone();
+    let (kind, reason) = (ConditionType::Bound, BoundReason::AddressLost.as_str());
+    set(&mut conditions, (claim.generation, now), kind, false, reason, note.to_owned());
+    let status = ClaimStatus { phase, class: None, addresses: Vec::new(), conditions };
+    let event = Event {
+        about: Subject::Claim { key: claim.key.clone(), uid: claim.id.uid.clone() },
+        related: None,
+        reason: EventReason::Lost,
+        note: note.to_owned(),
+    };
+    let entered = (claim.phase != Some(phase)).then_some(event);
+    Some(Planned { step: ClaimStep::Status(status), events: entered.into_iter().collect() })
+}
+
+/// What a claim says that waits because the API server does not take what would be recorded on it:
+/// that, in the API server's words. Nothing where it says so already, or has all that it asks for.
+pub fn refused(claim: &ClaimView, why: &str, now: Timestamp) -> Option<ClaimStatus> {
+    let (phase, reason) = match claim.phase {
+        None | Some(ClaimPhase::Pending) => {
+            (ClaimPhase::Pending, BoundReason::WaitingForProvisioning)
+        }
+        Some(ClaimPhase::Lost) => (ClaimPhase::Lost, BoundReason::AddressLost),
+        Some(ClaimPhase::Bound) => return None,
+    };
+    let message = format!("The API server refuses what is to be recorded on this claim: {why}");
+    let mut conditions = claim.conditions.clone();
+    let kind = ConditionType::Bound;
+    set(&mut conditions, (claim.generation, now), kind, false, reason.as_str(), message);
+    let same = claim.phase == Some(phase) && claim.conditions == conditions;
+    let addresses = claim.published.clone();
+    (!same).then_some(ClaimStatus { phase, class: None, addresses, conditions })
+}
+
 fn desired(outlook: &Outlook<'_>) -> ClaimStatus {
     let phase = phase(outlook);
     let addresses = addresses(outlook);
     let mut conditions = outlook.claim.conditions.clone();
     let class = class(outlook);
     if let Some((status, reason, message)) = class_resolved(outlook, class.as_ref()) {
-        set(
-            &mut conditions,
-            outlook,
-            ConditionType::ClassResolved,
-            status,
-            reason.as_str(),
-            message,
-        );
+        let kind = ConditionType::ClassResolved;
+        set(&mut conditions, outlook.seen(), kind, status, reason.as_str(), message);
     }
     let (reason, message) = bound(outlook, phase, &addresses);
     let is_bound = phase == ClaimPhase::Bound;
-    set(&mut conditions, outlook, ConditionType::Bound, is_bound, reason.as_str(), message);
+    let kind = ConditionType::Bound;
+    set(&mut conditions, outlook.seen(), kind, is_bound, reason.as_str(), message);
     ClaimStatus { phase, class, addresses, conditions }
 }
 
@@ -192,26 +235,29 @@ fn whereabouts(outlook: &Outlook<'_>, family: IpFamily, name: &Name) -> &'static
     }
 }
 
+/// Sets a condition, as of a generation of the claim and a moment.
 fn set(
     conditions: &mut Vec<Condition>,
-    outlook: &Outlook<'_>,
+    (generation, now): (i64, Timestamp),
     kind: ConditionType,
     holds: bool,
     reason: &str,
-    message: String,
+    mut message: String,
 ) {
+    // Names of classes and drivers are as long as somebody likes.
+    cut(&mut message, CONDITION_MESSAGE_LIMIT);
     let status = if holds { "True" } else { "False" };
     let at = conditions.iter().position(|c| c.type_ == kind.as_str());
     let since = at
         .map(|i| &conditions[i])
         .filter(|c| c.status == status)
-        .map_or(Time(outlook.now), |c| c.last_transition_time.clone());
+        .map_or(Time(now), |c| c.last_transition_time.clone());
     let condition = Condition {
         type_: kind.as_str().to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
         message,
-        observed_generation: Some(outlook.claim.generation),
+        observed_generation: Some(generation),
         last_transition_time: since,
     };
     match at {

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use super::selection::Selections;
 use crate::api::{
     AddressPhase, ClaimFamily, ClaimPhase, ClaimReference, ClaimedAddress, IPAddress,
-    IPAddressClaim, IPAddressClass, IpFamily, ReclaimPolicy, parse_ip,
+    IPAddressClaim, IPAddressClass, IpFamily, ReclaimPolicy, is_object_name, parse_ip,
     well_known::{
         ADDRESS_FINALIZER, CLAIM_FINALIZER, PROVISIONER_ANNOTATION, SELECTED_ADDRESSES_ANNOTATION,
     },
@@ -236,10 +236,12 @@ impl ClaimView {
         self.id.without(CLAIM_FINALIZER)
     }
 
-    /// Published addresses of one family, by what their text says.
+    /// Published addresses of one family, by what their text says. What no object can be called was
+    /// never published here, and promises nothing.
     pub fn published_of(&self, family: IpFamily) -> impl Iterator<Item = &ClaimedAddress> {
         self.published
             .iter()
+            .filter(|a| is_object_name(&a.name))
             .filter(move |a| parse_ip(&a.address).is_ok_and(|ip| IpFamily::of(ip) == family))
     }
 

@@ -14,6 +14,7 @@ use crate::{
     binder::{
         index::{Pool, Race},
         plan::{ClaimPlan, ClaimStatus, ClaimStep, Target},
+        status::refused,
         view::{ClaimKey, Name},
     },
     world::Learner,
@@ -49,7 +50,7 @@ impl Controller {
             tracing::debug!(step = planned.step.name(), refused = ?written.as_ref().err(), "wrote");
             match written {
                 Ok(()) => {}
-                Err(Refusal::Denied(why)) if finished_elsewhere(plan, &planned.step) => {
+                Err(Refusal::Denied(why)) if holds_nothing_up(plan, &planned.step) => {
                     tracing::warn!(
                         step = planned.step.name(),
                         why,
@@ -58,6 +59,11 @@ impl Controller {
                     continue;
                 }
                 Err(refusal) => {
+                    if let (Refusal::Denied(why), ClaimStep::Mark { .. }) =
+                        (&refusal, &planned.step)
+                    {
+                        self.say_refused(&mut versions, why).await?;
+                    }
                     self.look_again(plan, &planned.step, &refusal).await?;
                     return Err(refusal);
                 }
@@ -156,6 +162,21 @@ impl Controller {
         }
     }
 
+    /// Tells the claim's owner that nothing can be recorded on it: annotations that fill the room
+    /// there is, for instance.
+    async fn say_refused(&self, versions: &mut Versions<'_>, why: &str) -> Result<(), Refusal> {
+        let now = self.world.clock().now().wall;
+        let key = &versions.plan.claim;
+        let status = self.world.index().claim(key).known().and_then(|claim| {
+            let same = claim.id.resource_version == versions.claim;
+            same.then(|| refused(claim, why, now)).flatten()
+        });
+        match status {
+            Some(status) => self.patch_claim(versions, Part::Status, status_patch(&status)).await,
+            None => Ok(()),
+        }
+    }
+
     fn count_bind(&self, plan: &ClaimPlan, step: &ClaimStep) {
         let ClaimStep::Status(status) = step else { return };
         tracing::info!(phase = status.phase.as_str(), "claim is {}", status.phase.as_str());
@@ -190,11 +211,11 @@ fn race(written: &Result<(), Refusal>) -> Option<Race> {
     }
 }
 
-/// Whether this is an address's part in the deletion of its claim: where it is refused for good, the
-/// claim goes all the same, and the address's own pass finishes the reclaim.
-fn finished_elsewhere(plan: &ClaimPlan, step: &ClaimStep) -> bool {
-    let goes = plan.steps.iter().any(|p| matches!(p.step, ClaimStep::Unprotect { .. }));
-    goes && step.address().is_some()
+/// Whether this comes before a claim is let go: where it is refused for good, the claim goes all the
+/// same, and the address's own pass finishes the reclaim.
+fn holds_nothing_up(plan: &ClaimPlan, step: &ClaimStep) -> bool {
+    let lets_go = |step: &ClaimStep| matches!(step, ClaimStep::Unprotect { .. });
+    !lets_go(step) && plan.steps.iter().any(|planned| lets_go(&planned.step))
 }
 
 fn mark(finalizers: Option<&[Name]>, selections: Option<String>, stamp: Option<&Name>) -> Value {

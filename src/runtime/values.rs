@@ -6,6 +6,8 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use tracing_subscriber::EnvFilter;
 
+use crate::api::is_namespace_name;
+
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
@@ -128,13 +130,7 @@ pub fn release(text: &str) -> Result<String, String> {
 
 /// A namespace's name.
 pub fn namespace(text: &str) -> Result<String, String> {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
-    if text.len() <= 63
-        && text.chars().all(fits)
-        && edge(text.chars().next())
-        && edge(text.chars().last())
-    {
+    if is_namespace_name(text) {
         Ok(text.to_owned())
     } else {
         Err("write 1 to 63 lower-case letters, digits or '-', with no '-' at either end".to_owned())

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, hash::Hasher};
 use fnv::FnvHasher;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use crate::lease::{Record, Terms, Times};
+use crate::{
+    api::{is_object_name, names::OBJECT_NAME_LIMIT},
+    lease::{Record, Terms, Times},
+};
 
 /// The label that says which installation a Lease is of.
 const INSTANCE: &str = "app.kubernetes.io/instance";
@@ -13,9 +16,6 @@ const INSTANCE: &str = "app.kubernetes.io/instance";
 const NAME: (&str, &str) = ("app.kubernetes.io/name", "address-controller");
 /// The label that says what a Lease is for.
 const ROLE: &str = "local.sdn.cozystack.io/lease";
-
-/// The longest name that an object can have.
-const LONGEST: usize = 253;
 
 /// The pod that the process runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,14 +67,14 @@ impl Names {
     fn lease_of(&self, identity: &str) -> String {
         let prefix = self.member_prefix();
         let plain = format!("{prefix}{identity}");
-        if plain.len() <= LONGEST && is_subdomain(&plain) {
+        if is_object_name(&plain) {
             return plain;
         }
         // Whatever else an identity is made of: what fits of it, and a hash of all of it.
         let mut hasher = FnvHasher::default();
         hasher.write(identity.as_bytes());
         let hash = format!("{:016x}", hasher.finish());
-        let room = LONGEST.saturating_sub(prefix.len() + hash.len() + 1);
+        let room = OBJECT_NAME_LIMIT.saturating_sub(prefix.len() + hash.len() + 1);
         let fitting =
             |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
         let text: String = identity.chars().map(fitting).take(room).collect();
@@ -148,16 +148,6 @@ impl Names {
 }
 
 /// RFC 1123: labels of lower-case letters, digits and `-`, with dots between.
-fn is_subdomain(text: &str) -> bool {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    text.split('.').all(|label| {
-        !label.is_empty()
-            && label.chars().all(fits)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,7 +179,7 @@ mod tests {
             ["Host_1", "host-1", "host_1", "HOST_1", ".", "_", "a..b", "a-", &long, &longer];
         let mut leases: Vec<_> = strange.map(|i| names(i).member_lease()).into();
         for lease in &leases {
-            assert!(lease.len() <= LONGEST && is_subdomain(lease), "{lease}");
+            assert!(is_object_name(lease), "{lease}");
         }
         leases.sort();
         leases.dedup();

@@ -4,28 +4,23 @@
 //! not fit is dropped and counted. A failing event is counted too and fails nothing. Whether
 //! something is worth saying again is for [`Memory`](super::Memory) to tell.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
-use k8s_openapi::{
-    api::core::v1::{Event as CoreEvent, ObjectReference},
-    jiff::Timestamp,
-};
+use k8s_openapi::{api::core::v1::ObjectReference, jiff::Timestamp};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::PostParams,
-    core::Status,
-    runtime::events::{Event, EventType, Recorder, Reporter},
+    core::{NamespaceResourceScope, Status},
 };
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{EventResult, Metrics, core_event};
-use crate::api::well_known::MANAGER;
+use super::{EventResult, Metrics, event_object};
+use crate::api::limits::{EVENT_NOTE_LIMIT, cut};
 
 /// How many events may wait to be sent.
 const QUEUE: usize = 1024;
-/// The longest note that the API server takes, in bytes.
-const NOTE_LIMIT: usize = 1024;
 
 /// Whether an event tells of something expected or of something to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,19 +81,10 @@ impl Events {
 
     /// Says something. Returns at once.
     pub fn publish(&self, mut note: Note) {
-        truncate(&mut note.note);
+        cut(&mut note.note, EVENT_NOTE_LIMIT);
         if self.queue.try_send(note).is_err() {
             self.metrics.event(EventResult::Dropped);
         }
-    }
-}
-
-/// Cuts a note to what the API server takes, between two characters.
-fn truncate(note: &mut String) {
-    const MARK: &str = "…";
-    if note.len() > NOTE_LIMIT {
-        note.truncate(note.floor_char_boundary(NOTE_LIMIT - MARK.len()));
-        note.push_str(MARK);
     }
 }
 
@@ -140,10 +126,8 @@ impl Publisher {
 
     async fn send(&mut self, note: &Note) {
         let answer = loop {
-            let answer = match self.via {
-                Via::EventsGroup => self.send_to_events_group(note).await,
-                Via::CoreGroup => self.send_to_core_group(note).await,
-                Via::Nothing => return self.metrics.event(EventResult::Dropped),
+            let Some(answer) = self.send_via(self.via, note).await else {
+                return self.metrics.event(EventResult::Dropped);
             };
             match &answer {
                 Err(kube::Error::Api(status)) if is_refused(status) => self.move_on(status),
@@ -176,29 +160,32 @@ impl Publisher {
         };
     }
 
-    async fn send_to_events_group(&self, note: &Note) -> Result<(), kube::Error> {
-        // A recorder for each: one that is kept answers a repetition by counting up its first
-        // event, with the first note, and needs the right to patch for that.
-        let reporter =
-            Reporter { controller: MANAGER.to_owned(), instance: Some(self.instance.clone()) };
-        let event = Event {
-            type_: match note.type_ {
-                NoteType::Normal => EventType::Normal,
-                NoteType::Warning => EventType::Warning,
-            },
-            reason: note.reason.to_owned(),
-            note: Some(note.note.clone()),
-            action: note.action.to_owned(),
-            secondary: note.related.clone(),
-        };
-        Recorder::new(self.client.clone(), reporter).publish(&event, &note.regarding).await
+    async fn send_via(&self, via: Via, note: &Note) -> Option<kube::Result<()>> {
+        let (instance, now) = (&self.instance, Timestamp::now());
+        match via {
+            Via::EventsGroup => {
+                let event = event_object::of_events_group(note, instance, now);
+                Some(self.create(note, &event).await)
+            }
+            Via::CoreGroup => {
+                let event = event_object::of_core_group(note, instance, now);
+                Some(self.create(note, &event).await)
+            }
+            Via::Nothing => None,
+        }
     }
 
-    async fn send_to_core_group(&self, note: &Note) -> Result<(), kube::Error> {
-        let namespace = core_event::namespace(&note.regarding);
-        let event = core_event::from_note(note, &self.instance, Timestamp::now());
-        let api: Api<CoreEvent> = Api::namespaced(self.client.clone(), namespace);
-        api.create(&PostParams::default(), &event).await.map(drop)
+    async fn create<E>(&self, note: &Note, event: &E) -> kube::Result<()>
+    where
+        E: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
+    {
+        let namespace = event_object::namespace(&note.regarding);
+        let api: Api<E> = Api::namespaced(self.client.clone(), namespace);
+        api.create(&PostParams::default(), event).await.map(drop)
     }
 }
 

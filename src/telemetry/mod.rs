@@ -4,7 +4,7 @@
 //! events only. It knows nothing of claims and addresses beyond their kinds and phases.
 
 pub mod census;
-mod core_event;
+mod event_object;
 pub mod events;
 #[cfg(test)]
 pub(crate) mod fake_api;

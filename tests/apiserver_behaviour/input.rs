@@ -1,6 +1,9 @@
 //! What is not one IP address, and what is one twice.
 
-use address_controller::api::{AddressPhase, ClaimPhase};
+use address_controller::api::{
+    AddressPhase, ClaimPhase, ClaimReference, well_known::SELECTED_ADDRESSES_ANNOTATION,
+};
+use kube::ResourceExt;
 use serde_json::json;
 use testbed::make::MakeAddress;
 
@@ -98,5 +101,76 @@ async fn a03_one_ip_in_two_spellings() {
     corner.delete_address(gone).await;
     corner.address_gone(gone).await;
     corner.address_is(left, AddressPhase::Bound).await;
+    corner.end().await;
+}
+
+/// What no object can be called, and what would be something else in a request's path.
+const NO_NAMES: [&str; 9] =
+    ["?watch=true", "..", ".", "%2e%2e", "%zz", "a b", "a1?x=", "A1", "\u{e9}"];
+
+/// Tenants write annotations as they like: a selection that was not made here is as good as none.
+#[tokio::test]
+async fn a_selection_that_names_what_cannot_be_is_none() {
+    let corner = Corner::new("no-names").await;
+    corner.free(u8::try_from(NO_NAMES.len()).unwrap()).await;
+    for (n, name) in NO_NAMES.into_iter().enumerate() {
+        let mut claim = corner.new_claim(&format!("odd-{n}"));
+        let selection = format!("IPv4={name}/1");
+        claim.annotations_mut().insert(SELECTED_ADDRESSES_ANNOTATION.to_owned(), selection);
+        corner.create(&claim).await.unwrap();
+    }
+    for n in 0..NO_NAMES.len() {
+        corner.claim_is(&format!("odd-{n}"), ClaimPhase::Bound).await;
+    }
+    corner.end().await;
+}
+
+/// A claim that cannot be is a claim that is gone.
+#[tokio::test]
+async fn an_address_that_names_what_cannot_be_is_reclaimed() {
+    let corner = Corner::new("no-claims").await;
+    for (n, name) in NO_NAMES.into_iter().enumerate() {
+        let mut address =
+            corner.new_address(&format!("x{n}"), &corner.v4(u8::try_from(n).unwrap()));
+        let namespace = if n % 2 == 0 { corner.namespace() } else { name };
+        address.spec.claim_ref = Some(ClaimReference {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: Some("5a1d3f0e".to_owned()),
+        });
+        corner.create(&address).await.unwrap();
+    }
+    for n in 0..NO_NAMES.len() {
+        corner.address_is(&format!("x{n}"), AddressPhase::Released).await;
+    }
+    corner.end().await;
+}
+
+/// A claim whose annotations leave no room says what the API server says of it, and is bound once
+/// there is room.
+#[tokio::test]
+async fn annotations_that_leave_no_room_are_said_on_the_claim() {
+    const ROOM: usize = 256 * 1024;
+    let corner = Corner::new("no-room").await;
+    corner.free(1).await;
+    let mut claim = corner.new_claim("full");
+    claim.annotations_mut().insert("note".to_owned(), "x".repeat(ROOM - "note".len()));
+    corner.create(&claim).await.unwrap();
+    corner.waits_because("full", &["metadata.annotations", "Too long"]).await;
+    corner.edit_claim("full", json!({ "metadata": { "annotations": { "note": "short" } } })).await;
+    corner.bound_to("full", "a1").await;
+    corner.end().await;
+}
+
+/// Events about the longest names arrive as all others do.
+#[tokio::test]
+async fn the_longest_names_are_told_of() {
+    let corner = Corner::new("long-names").await;
+    let prefix = corner.name("");
+    let long = "l".repeat(253 - prefix.len());
+    let address = corner.address(&long, "public", "203.0.113.7/32").await.unwrap();
+    corner.address_is(&long, AddressPhase::Pending).await;
+    corner.events_are_out().await;
+    assert_eq!(corner.events_of(&address, "InvalidAddress").await.len(), 1);
     corner.end().await;
 }

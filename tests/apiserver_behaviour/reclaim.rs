@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::json;
 use testbed::make::{Make, MakeAddress, MakeClaim};
 
-use crate::support::{Corner, held_by, stamp, uid};
+use crate::support::{Corner, bound_because, held_by, shown, stamp, uid};
 
 const DRIVERS: &str = "driver.example.org/teardown";
 
@@ -45,6 +45,30 @@ async fn an_address_with_delete_goes_once_its_driver_is_done() {
     corner.events_of(&address, "AddressDeleted").await;
     corner.edit_address("a1", json!({ "metadata": { "finalizers": null } })).await;
     corner.address_gone("a1").await;
+    corner.end().await;
+}
+
+/// Somebody else's finalizer keeps a claim for long: it shows nothing any more, and its address can
+/// be another's.
+#[tokio::test]
+async fn a_claim_that_others_keep_shows_nothing_that_was_reclaimed() {
+    let corner = Corner::new("kept").await;
+    corner.free(1).await;
+    let mut made = corner.new_claim("web");
+    made.finalizers_mut().push("example.org/dns".to_owned());
+    corner.create(&made).await.unwrap();
+    corner.bound_to("web", "a1").await;
+    corner.delete_claim("web").await;
+    let let_go = |c: &IPAddressClaim| c.finalizers().iter().eq(["example.org/dns"]);
+    let left = corner.claim_when("web", "let go", let_go).await;
+    assert_eq!(shown(&left), <[String; 0]>::default());
+    assert!(bound_because(&left).contains("being deleted"), "{}", bound_because(&left));
+    corner.address_is("a1", AddressPhase::Released).await;
+    corner.edit_address("a1", json!({ "spec": { "claimRef": null } })).await;
+    corner.claim("next", "public").await.unwrap();
+    corner.bound_to("next", "a1").await;
+    corner.edit_claim("web", json!({ "metadata": { "finalizers": null } })).await;
+    corner.claim_gone("web").await;
     corner.end().await;
 }
 

@@ -35,6 +35,9 @@ pub(super) fn judge(
         judge_let_go(world, old, replica, findings);
     }
     let Some(new) = new else { return };
+    if took_off(&old.metadata, new_meta, CLAIM_FINALIZER) && is_deleting(&new.metadata) {
+        judge_left_behind(new, findings);
+    }
     if old.spec != new.spec {
         findings.add(Rule::WhoWritesWhat, "the controller changed a claim's spec".to_owned());
     }
@@ -118,6 +121,14 @@ fn judge_published(
                 ),
             );
         }
+    }
+}
+
+/// I7, when a claim is let go whose object somebody else's finalizer keeps: what it showed is
+/// another's soon.
+fn judge_left_behind(new: &IPAddressClaim, findings: &mut Findings) {
+    if let Some(entry) = published(new).next() {
+        findings.add(Rule::I7, format!("lets go and still publishes {}", entry.name));
     }
 }
 

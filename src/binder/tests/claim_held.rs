@@ -410,3 +410,18 @@ fn a_given_address_that_is_lost_already_is_not_replaced() {
     world.edit("p1", |o| o.phase("Bound"));
     assert_eq!(world.pass("t1/web").steps(), ["status Bound p1"]);
 }
+
+/// What no object can be called was never published by this controller: it is withdrawn, promises
+/// nothing, and the claim is matched as one that never held anything.
+#[rstest]
+#[case("..")]
+#[case("a b")]
+#[case("?watch=true")]
+#[case("A1")]
+fn i7_a_status_that_somebody_made_up_is_put_right(#[case] name: &str) {
+    let claim = claim("t1/web").phase("Bound").published(&[(name, IP)]);
+    let mut world = World::of(&[class("public"), claim, free("a1", IP)]);
+    world.settle("t1/web");
+    assert_phase(&world, "t1/web", ClaimPhase::Bound);
+    assert_eq!(published(&world.claim("t1/web")), [("a1", IP)]);
+}

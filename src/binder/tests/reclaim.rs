@@ -5,7 +5,10 @@ use rstest::rstest;
 
 use super::address_world::{Cluster, acted, strange, words};
 use crate::{
-    api::well_known::{ADDRESS_FINALIZER, CLAIM_FINALIZER},
+    api::{
+        ClaimPhase,
+        well_known::{ADDRESS_FINALIZER, CLAIM_FINALIZER},
+    },
     binder::{
         index::Index,
         plan::{ClaimPlan, ClaimStep, Decision, Event, EventReason, Subject},
@@ -363,4 +366,31 @@ fn i5_the_finalizer_goes_last() {
             }
         }
     }
+}
+
+/// Somebody else's finalizer may keep the object for long: it shows nothing that another claim may
+/// have by then. Withdrawn after the reclaim, before the claim may go.
+#[test]
+fn i7_a_claim_that_stays_withdraws_what_was_reclaimed() {
+    let claim = going().published(&[("a1", "192.0.2.1")]);
+    let at_once = world(&[claim.clone(), held("a1", "192.0.2.1")]);
+    assert_eq!(steps(&plan_read(&at_once, "t1/web")), "release a1, unprotect", "it goes at once");
+    let stays = world(&[claim.finalizer("example.org/dns"), held("a1", "192.0.2.1")]);
+    let plan = plan_read(&stays, "t1/web");
+    assert_eq!(steps(&plan), "release a1, status, unprotect");
+    let ClaimStep::Status(status) = &plan.steps[1].step else { panic!("{plan:?}") };
+    assert_eq!((status.phase, status.addresses.len()), (ClaimPhase::Lost, 0));
+    let bound = status.conditions.iter().find(|c| c.type_ == "Bound").unwrap();
+    assert_eq!((&*bound.status, &*bound.reason), ("False", "AddressLost"));
+    assert!(bound.message.contains("being deleted"), "{}", bound.message);
+    let told: Vec<_> = plan.steps[1].events.iter().map(|event| event.reason).collect();
+    assert_eq!(told, [EventReason::Lost]);
+}
+
+/// What was never shown is not withdrawn: a pending claim goes with one write.
+#[test]
+fn a_claim_that_stays_and_shows_nothing_has_nothing_to_withdraw() {
+    let claim =
+        claim("t1/web").protected().phase("Pending").deleting().finalizer("example.org/dns");
+    assert_eq!(steps(&plan_read(&world(&[claim]), "t1/web")), "unprotect");
 }

@@ -57,6 +57,13 @@ fn both_families_are_kept_apart() {
 #[case::other_mark("IPv4=a1/1/lost")]
 #[case::empty_mark("IPv4=a1/1/")]
 #[case::one_part_too_many("IPv4=a1/1/held/x")]
+#[case::a_query("IPv4=?watch=true/1")]
+#[case::a_query_behind_a_name("IPv4=a1?x=/1")]
+#[case::the_folder_above("IPv4=../1")]
+#[case::this_folder("IPv4=./1")]
+#[case::an_escape("IPv4=%2e%2e/1")]
+#[case::a_space("IPv4=a 1/1")]
+#[case::upper_case("IPv4=A1/1")]
 fn a_malformed_entry_is_left_out(#[case] text: &str) {
     assert!(Selections::parse(text).is_empty());
     let beside = format!("{text},IPv6=b/3");
@@ -169,4 +176,11 @@ proptest! {
         let once = Selections::parse(&text);
         prop_assert_eq!(Selections::parse(&once.to_string()), once);
     }
+}
+
+/// Longer than any object's name: left out as well.
+#[test]
+fn a_name_that_is_too_long_is_left_out() {
+    assert!(Selections::parse(&format!("IPv4={}/1", "a".repeat(254))).is_empty());
+    assert!(!Selections::parse(&format!("IPv4={}/1", "a".repeat(253))).is_empty());
 }

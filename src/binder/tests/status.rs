@@ -8,11 +8,13 @@ use super::claim_world::{World, condition, published, steps, why};
 use crate::{
     api::{
         ClaimPhase::{self, Bound, Lost, Pending},
+        ClaimedAddress,
         ConditionType::{self, ClassResolved},
     },
     binder::{
         claim::{self, Facts},
         plan::{ClaimPlan, Decision, EventReason, Subject},
+        status::refused,
         testing::{Object, address, claim as claim_of, class, free, key, now, world},
         view::ClaimView,
     },
@@ -322,4 +324,42 @@ fn a_plan_names_the_state_it_was_decided_on() {
     let plan = at(&index, "t1/web", now());
     assert_eq!((plan.claim, &*plan.uid, &*plan.version), (key("t1/web"), "uid-web", "12"));
     assert_eq!(plan.created, "2026-01-01T11:00:00Z".parse().unwrap());
+}
+
+/// Where the API server does not take the selection, the claim says what the API server said; once.
+#[test]
+fn what_cannot_be_recorded_is_said_on_the_claim() {
+    let claim = claim_of("t1/web").claim();
+    let why = "metadata.annotations: Too long: may not be more than 262144 bytes";
+    let status = refused(&claim, why, now()).unwrap();
+    assert_eq!(status.phase, Pending);
+    let [bound] = &status.conditions[..] else { panic!("{status:?}") };
+    assert_eq!((&*bound.status, &*bound.reason), ("False", "WaitingForProvisioning"));
+    assert!(bound.message.ends_with(why), "{}", bound.message);
+    let said =
+        ClaimView { phase: Some(Pending), conditions: status.conditions.clone(), ..claim.clone() };
+    assert_eq!(refused(&said, why, now()), None, "said already");
+    assert!(refused(&said, "something else", now()).is_some());
+
+    let published = vec![ClaimedAddress { name: "a1".into(), address: "192.0.2.1".into() }];
+    let lost = ClaimView { phase: Some(Lost), published: published.clone(), ..claim.clone() };
+    let status = refused(&lost, why, now()).unwrap();
+    assert_eq!((status.phase, status.addresses), (Lost, published), "nothing is withdrawn for it");
+    assert_eq!(status.conditions[0].reason, "AddressLost");
+    let bound = ClaimView { phase: Some(Bound), ..claim };
+    assert_eq!(refused(&bound, why, now()), None, "what it asked for first, it has");
+}
+
+/// Names of classes and drivers are as long as somebody likes; a condition's message is not.
+#[test]
+fn a_message_is_no_longer_than_the_api_takes() {
+    let class = "é".repeat(200_000);
+    let mut world = World::of(&[claim_of("t1/web").class(&class)]);
+    world.pass("t1/web");
+    let claim = world.claim("t1/web");
+    for condition in &claim.conditions {
+        assert!(condition.message.len() <= 32_768, "{}", condition.message.len());
+    }
+    assert!(claim.conditions.iter().any(|c| c.message.ends_with('…')));
+    assert_eq!(world.look("t1/web").plan.steps.len(), 0, "written once");
 }

@@ -177,16 +177,36 @@ async fn what_waits_is_sent_before_the_end() {
     assert_eq!(record.lock().len(), 5);
 }
 
-#[test]
-fn long_notes_are_cut_between_characters() {
-    for text in ["x".repeat(2000), "é".repeat(600), "語".repeat(400), "🙂".repeat(300)] {
-        let mut note = text.clone();
-        truncate(&mut note);
-        assert!(note.len() <= NOTE_LIMIT && note.len() > NOTE_LIMIT - 8, "{}", note.len());
-        assert!(text.starts_with(note.trim_end_matches('…')));
+/// What a claim or address can be called leaves no room for what makes an event's name its own.
+#[tokio::test]
+async fn objects_with_the_longest_names_are_told_of() {
+    for name in [
+        "a".repeat(253),
+        format!("{}.{}", "a".repeat(235), "b".repeat(17)),
+        format!("{}a", "a.".repeat(126)),
+    ] {
+        let long = || Note {
+            regarding: ObjectReference { name: Some(name.clone()), ..note(1).regarding },
+            ..note(1)
+        };
+        for core in [false, true] {
+            let (record, metrics) = sent(
+                move |asked| {
+                    if is_core(asked) == core {
+                        (201, asked.body.clone())
+                    } else {
+                        forbidden("create", "events", "events.k8s.io")
+                    }
+                },
+                [long()],
+            )
+            .await;
+            let record = record.lock();
+            let event = &record.last().expect("a request").body;
+            let event = event["metadata"]["name"].as_str().expect("a name");
+            assert!(crate::api::is_object_name(event), "{event}");
+            assert!(event.starts_with(&name[..200]), "{event}");
+            assert_eq!(metrics.events_so_far(EventResult::Sent), 1);
+        }
     }
-    let mut fits = "y".repeat(NOTE_LIMIT);
-    truncate(&mut fits);
-    assert_eq!(fits.len(), NOTE_LIMIT);
-    assert!(!fits.ends_with('…'));
 }

@@ -42,6 +42,27 @@ fn letting_go_of_an_object_that_stays() {
     }
 }
 
+/// I7: somebody else's finalizer keeps an object that still shows what was reclaimed.
+#[test]
+fn letting_go_of_what_still_publishes() {
+    for (withdrawn, broken) in [(false, &[Rule::I7][..]), (true, &[])] {
+        let mut story = Story::bound();
+        let theirs = "example.org/dns";
+        story.claim(&Actor::Tenant, "web", |c| {
+            deleting(&mut c.metadata);
+            c.metadata.finalizers.get_or_insert_default().push(theirs.to_owned());
+        });
+        story.address(&controller(), "a1", phase(AddressPhase::Released));
+        if withdrawn {
+            story.claim(&controller(), "web", |c| c.status = None);
+        }
+        story.claim(&controller(), "web", |c| {
+            c.metadata.finalizers = Some(vec![theirs.to_owned()]);
+        });
+        story.broke(broken);
+    }
+}
+
 /// I5: what a driver binds after the deletion was asked for may come too late for the claim's pass,
 /// also where the address's pass has seen to it in between.
 #[test]
