@@ -4,7 +4,7 @@
 //! nothing moves none, finalizers hold up deletions and may not be added once one has begun, and
 //! neither status nor spec is written through the other's endpoint.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Value, json};
 
@@ -75,7 +75,7 @@ pub(super) enum Refusal {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Store {
-    objects: BTreeMap<Id, Value>,
+    objects: BTreeMap<Id, Arc<Value>>,
     revision: u64,
 }
 
@@ -91,17 +91,20 @@ impl Store {
         let id = Id::of(&object.0);
         self.revision += 1;
         let object = object.clone().version(self.revision).0;
-        assert!(self.objects.insert(id.clone(), object).is_none(), "{id:?} is there already");
+        assert!(
+            self.objects.insert(id.clone(), object.into()).is_none(),
+            "{id:?} is there already"
+        );
         id
     }
     pub(super) fn get(&self, id: &Id) -> Option<&Value> {
-        self.objects.get(id)
+        self.objects.get(id).map(Arc::as_ref)
     }
     pub(super) fn ids(&self) -> Vec<Id> {
         self.objects.keys().cloned().collect()
     }
     pub(super) fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.objects.values()
+        self.objects.values().map(Arc::as_ref)
     }
     pub(super) fn revision(&self) -> u64 {
         self.revision
@@ -137,12 +140,12 @@ impl Store {
                 Ok(None)
             }
             Some(mut new) => {
-                if new != *object {
+                if new != **object {
                     self.revision += 1;
                     new["metadata"]["resourceVersion"] = json!(self.revision.to_string());
-                    self.objects.insert(id.clone(), new);
+                    self.objects.insert(id.clone(), new.into());
                 }
-                Ok(self.objects.get(id))
+                Ok(self.get(id))
             }
         }
     }

@@ -5,7 +5,11 @@ mod oracle;
 mod others;
 mod rest;
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Instant,
+};
 
 use serde_json::Value;
 
@@ -15,6 +19,9 @@ use super::{
     store::{Id, Run, Store, What, Write},
 };
 use crate::binder::{invariants::Checker, testing::Object};
+
+/// How many steps a walk has.
+const STEPS: u64 = 200;
 
 /// What was committed: an object's state, or the uid of one that went.
 struct Event {
@@ -93,10 +100,10 @@ impl Walk {
         walk
     }
 
-    /// Two hundred steps and the rest. Returns how many matches nobody interfered with.
+    /// All its steps and the rest. Returns how many matches nobody interfered with.
     fn to_the_end(seed: u64, careless: bool) -> usize {
         let mut walk = Self::new(seed, careless);
-        for _ in 0..200 {
+        for _ in 0..STEPS {
             walk.step();
         }
         walk.finish();
@@ -308,19 +315,40 @@ impl Walk {
     }
 }
 
-/// I1 to I7 after every commit, and the end of it. `WALK_SEEDS=from..to` walks others.
+/// I1 to I7 after every commit, and the end of it. `WALK_SEEDS=from..to` walks others, on all cores
+/// (`cargo xtask walk`).
 #[test]
 fn random_walks_break_no_invariant_and_come_to_rest() {
-    let seeds = std::env::var("WALK_SEEDS").ok();
-    let (from, to) = seeds
-        .as_deref()
-        .and_then(|s| s.split_once(".."))
-        .map_or((0, 200), |(a, b)| (a.parse().unwrap(), b.parse().unwrap()));
-    let mut bound = 0;
-    for seed in from..to {
-        bound += Walk::to_the_end(seed, false);
-    }
+    let asked = std::env::var("WALK_SEEDS").ok();
+    let seeds = asked.as_deref().map_or(0..200, |text| {
+        let (from, to) = text.split_once("..").expect("from..to");
+        from.parse().unwrap()..to.parse().unwrap()
+    });
+    let (next, bound) = (AtomicU64::new(seeds.start), AtomicUsize::new(0));
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    bound.fetch_add(Walk::to_the_end(seed, false), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let bound = bound.into_inner();
     assert!(bound > 0, "nothing was ever matched");
+    if asked.is_some() {
+        let (walks, took) = (seeds.end - seeds.start, begin.elapsed());
+        let steps = walks * STEPS;
+        let rate = u128::from(steps) * 60_000 / took.as_millis().max(1);
+        println!(
+            "{walks} walks, {steps} steps, {bound} matches in {took:.1?}: {rate} steps a minute"
+        );
+    }
 }
 
 /// The walks find what they are there for: replicas that take their caches' word for everything.

@@ -32,6 +32,8 @@ enum Command {
     ElectionProof,
     /// The binding protocol in a large world, exhaustively.
     Model(commands::model::Args),
+    /// Random walks over the binder's decisions alone, millions of steps a minute.
+    Walk(commands::walk::Args),
     /// Formatting, lints, documents, dependencies, layering, lengths, generated files.
     Check,
     /// Writes the generated files of the chart: definitions and roles.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => commands::simulate::run(&args),
         Command::ElectionProof => commands::election_proof::run(),
         Command::Model(args) => commands::model::run(&args),
+        Command::Walk(args) => commands::walk::run(&args),
         Command::Check => commands::check::run(),
         Command::Manifests => commands::manifests::run(),
         Command::Controlplane(args) => commands::controlplane::run(&args),

@@ -13,3 +13,4 @@ pub mod model;
 pub mod run;
 pub mod simulate;
 pub mod test;
+pub mod walk;
