@@ -1,5 +1,5 @@
-//! Keys that need a pass: first in, first out, one pass at a time for each key, growing pauses
-//! after failures, and any number of workers that take from it.
+//! Keys that need a pass: first in, first out in each flow, flow after flow, one pass at a time for
+//! each key, growing pauses after failures, and any number of workers that take from it.
 //!
 //! What a key stands for, what a pass does and how a cluster is reached are none of its business.
 //! The rules are in [`state::State`], which has no clock; [`Queue`] gives it tokio's; and
@@ -21,6 +21,16 @@ use tokio::time::{Instant, sleep_until};
 pub use backoff::Backoff;
 use state::State;
 pub use worker::{Panicked, run};
+
+/// What stands in a queue.
+pub trait Key: Clone + Eq + Hash {
+    /// What shares a turn: keys of one flow wait for each other, and flows take turns, whatever the
+    /// number of their keys.
+    type Flow: Clone + Eq + Hash + fmt::Debug;
+
+    /// The key's flow.
+    fn flow(&self) -> Self::Flow;
+}
 
 /// Why a key is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -111,29 +121,29 @@ pub struct Config {
 
 /// A handle on a queue; clones are handles on the same one.
 #[derive(Debug)]
-pub struct Queue<K> {
+pub struct Queue<K: Key> {
     inner: Arc<Inner<K>>,
 }
 
 #[derive(Debug)]
-struct Inner<K> {
+struct Inner<K: Key> {
     state: Mutex<State<K>>,
     changed: Notify,
 }
 
-impl<K> Clone for Queue<K> {
+impl<K: Key> Clone for Queue<K> {
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner) }
     }
 }
 
-impl<K: Clone + Eq + Hash> Default for Queue<K> {
+impl<K: Key> Default for Queue<K> {
     fn default() -> Self {
         Self::new(Config::default())
     }
 }
 
-impl<K: Clone + Eq + Hash> Queue<K> {
+impl<K: Key> Queue<K> {
     /// An empty queue.
     pub fn new(config: Config) -> Self {
         let state = Mutex::new(State::new(config.backoff));

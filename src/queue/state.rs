@@ -6,21 +6,24 @@
 //! It promises:
 //! - a key stands in line at most once, and never while its pass runs;
 //! - every add after a take leads to a take that comes later (no lost wake-up);
-//! - keys are taken in the order in which they fell due, and never before they are due;
+//! - no key is taken before it is due; those of one flow are taken in the order in which they fell
+//!   due, and flows take turns;
 //! - a settled key leaves nothing behind.
 
+mod turns;
+
 use std::collections::BTreeMap;
-use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use super::{Backoff, Job, Next, Wake};
+use super::{Backoff, Job, Key, Next, Wake};
+use turns::Turns;
 
 /// What a delay beyond what the clock can express is cut to: thirty years.
 const FAR: Duration = Duration::from_hours(30 * 365 * 24);
 
-/// A place in line: the time from which it may be taken, then the order of arrival.
+/// A place among those that wait for their time: when it comes, then the order of arrival.
 type Ticket = (Instant, u64);
 
 /// When a key wants its pass, and why.
@@ -32,8 +35,10 @@ struct Due {
 
 #[derive(Debug)]
 enum Place {
-    /// Waiting: for its time, for a worker, or both.
-    Line { ticket: Ticket, due: Due },
+    /// Waiting for its time.
+    Delayed { ticket: Ticket, due: Due },
+    /// Due, and waiting for a worker.
+    Ready { due: Due },
     /// In a pass; what was asked for in the meantime is done after it.
     Running { after: Option<Due> },
 }
@@ -47,22 +52,24 @@ struct Slot {
 
 /// The keys that need a pass or are in one.
 #[derive(Debug)]
-pub struct State<K> {
+pub struct State<K: Key> {
     backoff: Backoff,
     slots: FxHashMap<K, Slot>,
-    /// One ordered line for delays and for what is due: whatever falls due is already in its place.
-    line: BTreeMap<Ticket, K>,
+    /// Those whose time has not come, or had not when somebody last looked.
+    delayed: BTreeMap<Ticket, K>,
+    ready: Turns<K>,
     arrivals: u64,
     closed: bool,
 }
 
-impl<K: Clone + Eq + Hash> State<K> {
+impl<K: Key> State<K> {
     /// An empty queue whose failed keys pause by `backoff`.
     pub fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
             slots: FxHashMap::default(),
-            line: BTreeMap::new(),
+            delayed: BTreeMap::new(),
+            ready: Turns::default(),
             arrivals: 0,
             closed: false,
         }
@@ -83,26 +90,27 @@ impl<K: Clone + Eq + Hash> State<K> {
                 *after = Some(earliest(*after, due));
                 return;
             }
-            Some(Slot { place: Place::Line { due: old, .. }, .. }) if old.at <= due.at => return,
-            Some(Slot { place: Place::Line { ticket, .. }, failures }) => {
-                self.line.remove(ticket);
+            Some(Slot { place: Place::Ready { .. }, .. }) => return,
+            Some(Slot { place: Place::Delayed { due: old, .. }, .. }) if old.at <= due.at => return,
+            Some(Slot { place: Place::Delayed { ticket, .. }, failures }) => {
+                self.delayed.remove(ticket);
                 *failures
             }
         };
         self.stand(key, failures, due, now);
     }
 
-    /// The key that has been due longest, if any is; its pass runs until [`done`](Self::done).
+    /// The key whose turn it is, if any is due; its pass runs until [`done`](Self::done).
     pub fn take(&mut self, now: Instant) -> Option<Job<K>> {
         if self.closed {
             return None;
         }
-        let first = self.line.first_entry().filter(|entry| entry.key().0 <= now)?;
-        let key = first.remove();
+        self.fall_due(now);
+        let key = self.ready.take()?;
         let slot = self.slots.get_mut(&key)?;
         let taken = std::mem::replace(&mut slot.place, Place::Running { after: None });
-        let Place::Line { due, .. } = taken else {
-            debug_assert!(false, "a key in line was running");
+        let Place::Ready { due } = taken else {
+            debug_assert!(false, "a key whose turn it was did not wait");
             return None;
         };
         Some(Job {
@@ -149,33 +157,56 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.closed
     }
 
-    /// When the first in line is due; in the past, when it waits for a worker.
+    /// When the next key is due; in the past, when one waits for a worker.
     pub fn next_due(&self) -> Option<Instant> {
-        self.line.first_key_value().map(|(ticket, _)| ticket.0)
+        let waits = self.ready.first().and_then(|key| self.slots.get(key));
+        match waits.map(|slot| &slot.place) {
+            Some(Place::Ready { due }) => Some(due.at),
+            _ => self.delayed.first_key_value().map(|(ticket, _)| ticket.0),
+        }
     }
 
     /// How many keys are due and wait for a worker.
     pub fn depth(&self, now: Instant) -> usize {
-        self.line.range(..=(now, u64::MAX)).count()
+        self.ready.len() + self.delayed.range(..=(now, u64::MAX)).count()
     }
 
     /// How many keys wait for their time.
     pub fn delayed(&self, now: Instant) -> usize {
-        self.line.len() - self.depth(now)
+        self.ready.len() + self.delayed.len() - self.depth(now)
     }
 
     /// How many passes run.
     pub fn running(&self) -> usize {
-        self.slots.len() - self.line.len()
+        self.slots.len() - self.ready.len() - self.delayed.len()
     }
 
     fn stand(&mut self, key: K, failures: u32, due: Due, now: Instant) {
-        // What was asked for during a pass is due since then, but its turn counts from the pass's
-        // end: else a key that is woken without pause would run ahead of all others.
-        let ticket = (due.at.max(now), self.arrivals);
-        self.arrivals += 1;
-        self.line.insert(ticket, key.clone());
-        self.slots.insert(key, Slot { failures, place: Place::Line { ticket, due } });
+        // Those whose time has come in the meantime were due before.
+        self.fall_due(now);
+        let place = if due.at <= now {
+            self.ready.add(key.clone());
+            Place::Ready { due }
+        } else {
+            let ticket = (due.at, self.arrivals);
+            self.arrivals += 1;
+            self.delayed.insert(ticket, key.clone());
+            Place::Delayed { ticket, due }
+        };
+        self.slots.insert(key, Slot { failures, place });
+    }
+
+    /// Whose time has come stands in line.
+    fn fall_due(&mut self, now: Instant) {
+        while let Some(first) = self.delayed.first_entry().filter(|entry| entry.key().0 <= now) {
+            let key = first.remove();
+            if let Some(slot) = self.slots.get_mut(&key)
+                && let Place::Delayed { due, .. } = slot.place
+            {
+                slot.place = Place::Ready { due };
+                self.ready.add(key);
+            }
+        }
     }
 }
 

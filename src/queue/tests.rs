@@ -4,6 +4,18 @@ use futures::FutureExt;
 
 use super::*;
 
+impl Key for &str {
+    type Flow = ();
+
+    fn flow(&self) {}
+}
+
+impl Key for usize {
+    type Flow = ();
+
+    fn flow(&self) {}
+}
+
 #[test]
 fn each_wake_has_a_name_of_its_own() {
     let names: std::collections::BTreeSet<_> = Wake::ALL.iter().map(|wake| wake.as_str()).collect();

@@ -5,14 +5,13 @@
 
 use std::any::Any;
 use std::fmt::Display;
-use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio::task::{JoinError, JoinSet};
 
-use super::{Job, Next, Queue};
+use super::{Job, Key, Next, Queue};
 
 /// A pass panicked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +33,7 @@ pub struct Panicked {
 /// cancelled at their next await. The process is expected to end.
 pub async fn run<K, F, Fut>(queue: Queue<K>, concurrency: usize, pass: F) -> Result<(), Panicked>
 where
-    K: Clone + Eq + Hash + Display + Send + Sync + 'static,
+    K: Key<Flow: Send> + Display + Send + Sync + 'static,
     F: Fn(Job<K>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Next> + Send + 'static,
 {

@@ -19,7 +19,7 @@ use crate::{
         view::{ClaimKey, Name},
     },
     clock::Clock,
-    queue::{Config, Queue, Wake},
+    queue::{Config, Key, Queue, Wake},
     telemetry::Memory,
 };
 
@@ -33,6 +33,22 @@ pub struct World {
     /// Which kinds have been listed.
     listed: watch::Sender<Listed>,
     clock: Clock,
+}
+
+/// Tenants take turns: one with thousands of claims does not keep the others waiting.
+impl Key for ClaimKey {
+    type Flow = Name;
+
+    fn flow(&self) -> Name {
+        self.namespace.clone()
+    }
+}
+
+/// Addresses belong to no tenant.
+impl Key for Name {
+    type Flow = ();
+
+    fn flow(&self) {}
 }
 
 /// Which kinds have been listed at least once.

@@ -42,7 +42,7 @@ pub(super) fn judge(
         findings.add(Rule::WhoWritesWhat, "the controller changed a claim's spec".to_owned());
     }
     judge_published(world, old, new, findings);
-    judge_withdrawn(world, old, new, findings);
+    judge_withdrawn(world, old, new, replica, findings);
 }
 
 /// I5, second half: when the claim lets go, nothing it holds is left as if it were held. Counted
@@ -59,7 +59,7 @@ pub(super) fn judge(
 /// visible among commits: see [`super::Checker::refused`].
 fn judge_let_go(world: &World, old: &IPAddressClaim, replica: &Actor, findings: &mut Findings) {
     let uid = old.metadata.uid.as_deref().unwrap_or_default();
-    let decided_on = world.claim_revision(uid);
+    let decided_on = world.decided_on(uid, replica, false);
     for address in world.held_by(uid) {
         let name = address.metadata.name.as_deref().unwrap_or_default();
         let held_then = world.unchanged_since(name, decided_on);
@@ -138,6 +138,7 @@ fn judge_withdrawn(
     world: &World,
     old: &IPAddressClaim,
     new: &IPAddressClaim,
+    replica: &Actor,
     findings: &mut Findings,
 ) {
     if is_deleting(&new.metadata) {
@@ -147,7 +148,7 @@ fn judge_withdrawn(
     for entry in published(old).filter(|e| !published(new).any(|n| n.name == e.name)) {
         let held = world.held_by(uid).find(|a| a.metadata.name.as_ref() == Some(&entry.name));
         let Some(address) = held else { continue };
-        let steady = world.unchanged_since(&entry.name, world.claim_revision(uid));
+        let steady = world.unchanged_since(&entry.name, world.decided_on(uid, replica, true));
         // Being deleted without our finalizer: nothing keeps it, and it is nobody's any more.
         let goes =
             is_deleting(&address.metadata) && !has_finalizer(&address.metadata, ADDRESS_FINALIZER);

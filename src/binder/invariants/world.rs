@@ -71,6 +71,8 @@ pub(super) struct ClaimPast {
     key: (String, String),
     /// The revision of the claim as it is.
     revision: u64,
+    /// The replica that wrote it so, whether that was its status, and the revision before.
+    written: Option<(Actor, bool, u64)>,
     /// The families that it has had an address of.
     pub(super) held: BTreeSet<IpFamily>,
     /// It has been `Bound` or `Lost`.
@@ -197,8 +199,12 @@ impl World {
         self.claim_past.get(uid)
     }
 
-    pub(super) fn claim_revision(&self, uid: &str) -> u64 {
-        self.past(uid).map_or(0, |p| p.revision)
+    /// The version of a claim that a replica's next write, of its status or not, was decided on: a plan
+    /// writes both, the second on what the first made of the claim.
+    pub(super) fn decided_on(&self, uid: &str, replica: &Actor, status: bool) -> u64 {
+        let Some(past) = self.past(uid) else { return 0 };
+        let first = past.written.as_ref().filter(|w| w.0 == *replica && w.1 != status);
+        first.map_or(past.revision, |(_, _, before)| *before)
     }
 
     pub(super) fn has_carried(&self, uid: &str, address: &str) -> bool {
@@ -235,14 +241,13 @@ impl World {
         let name = change.object.name().to_owned();
         let namespace = change.object.namespace().map(str::to_owned);
         let replica = change.actor.as_ref().filter(|a| matches!(a, Actor::Controller(_)));
-        let by_controller = replica.is_some();
         self.unreadable.remove(&(change.object.kind(), namespace.clone(), name.clone()));
         match &change.object {
             Object::Class(v) => put(&mut self.classes, name, v.new.clone()),
             Object::Address(v) => self.apply_address(name, v, replica),
             Object::Claim(v) => {
                 let key = (namespace.unwrap_or_default(), name);
-                self.apply_claim(key, v, by_controller);
+                self.apply_claim(key, v, replica);
             }
             Object::Unreadable(unreadable) => self.apply_unreadable(unreadable),
         }
@@ -318,8 +323,9 @@ impl World {
         &mut self,
         key: (String, String),
         v: &Versions<IPAddressClaim>,
-        by_controller: bool,
+        replica: Option<&Actor>,
     ) {
+        let by_controller = replica.is_some();
         let old = v.old.as_deref();
         if let Some(claim) = v.any() {
             let uid = claim.metadata.uid.clone().unwrap_or_default();
@@ -328,6 +334,8 @@ impl World {
             let withdrawn = self.withdrawn_and_gone(&uid, old, v.new.as_deref());
             let past = self.claim_past.entry(uid).or_default();
             past.key.clone_from(&key);
+            let status = old.map(|o| &o.status) != v.new.as_ref().map(|n| &n.status);
+            past.written = replica.map(|replica| (replica.clone(), status, past.revision));
             past.revision = self.revision;
             past.carried.retain(|name| !withdrawn.contains(name));
             if stripped {

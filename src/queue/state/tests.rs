@@ -7,6 +7,15 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const NOW: Duration = Duration::ZERO;
 
+/// Small letters are one flow, and each capital letter is one of its own.
+impl Key for char {
+    type Flow = Option<char>;
+
+    fn flow(&self) -> Option<char> {
+        self.is_uppercase().then_some(*self)
+    }
+}
+
 /// A state and a clock that the test steps. Keys are letters; the jitter takes nothing away.
 struct Bench {
     state: State<char>,
@@ -192,6 +201,15 @@ fn again_is_at_once_the_first_time_and_pauses_when_repeated() {
     assert_eq!(bench.pause(), Some(NOW), "the success between forgot the conflicts");
 }
 
+/// Keys of a hundred flows.
+impl Key for u64 {
+    type Flow = u64;
+
+    fn flow(&self) -> u64 {
+        self % 100
+    }
+}
+
 #[test]
 fn ten_thousand_settled_keys_leave_nothing() {
     let mut state = State::new(Backoff::default());
@@ -203,7 +221,7 @@ fn ten_thousand_settled_keys_leave_nothing() {
     while let Some(job) = state.take(now) {
         state.done(&job.key, if job.attempt == 1 { Next::Again } else { Next::Settled }, now, 1.0);
     }
-    assert!(state.slots.is_empty() && state.line.is_empty());
+    assert!(state.slots.is_empty() && state.delayed.is_empty() && state.ready.is_empty());
 }
 
 #[test]
@@ -242,11 +260,46 @@ fn a_delay_without_end_is_only_a_long_one() {
     assert_eq!(bench.drain(), "a");
 }
 
+/// One flow with many keys costs another no more than the pass that is taken before its own.
+#[test]
+fn flows_take_turns() {
+    let mut bench = Bench::new();
+    for key in "abcdefXgY".chars() {
+        bench.add(key);
+    }
+    assert_eq!(bench.drain(), "aXYbcdefg");
+}
+
+/// A flow that comes back has its turn after those that waited, also when it fell due before them.
+#[test]
+fn a_flow_that_was_served_stands_behind_the_others() {
+    let mut bench = Bench::new();
+    bench.add_after('X', MS, Wake::Timer);
+    bench.add('a');
+    bench.add('b');
+    assert_eq!(bench.taken(), 'a');
+    bench.step(2 * MS);
+    bench.add('Y');
+    assert_eq!(bench.drain(), "bXY");
+    assert_eq!(bench.state.depth(bench.now), 0);
+}
+
+/// Keys of three flows.
+impl Key for u8 {
+    type Flow = u8;
+
+    fn flow(&self) -> u8 {
+        self % 3
+    }
+}
+
 /// What a queue has to know, kept in the plainest way: who wants a pass since when.
 #[derive(Default)]
 struct Model {
     /// The earliest wish of each key since it was last taken: (key, due, its turn, arrival).
     wishes: Vec<(u8, Instant, Instant, usize)>,
+    /// The flows that had a key ready when somebody last looked, in the order of their turns.
+    turns: Vec<u8>,
     running: Vec<u8>,
     failures: [u32; 6],
     arrivals: usize,
@@ -262,7 +315,7 @@ impl Model {
         self.wishes.push((key, due, turn, self.arrivals));
     }
 
-    /// Those that could be taken, in the order in which they must be.
+    /// Those that could be taken, in the order in which they fell due.
     fn ready(&self, now: Instant) -> Vec<u8> {
         let mut ready: Vec<_> = self
             .wishes
@@ -273,9 +326,27 @@ impl Model {
         ready.iter().map(|wish| wish.0).collect()
     }
 
-    fn taken(&mut self, key: u8) {
+    /// Flows that have come to have a key ready stand behind the others.
+    fn look(&mut self, now: Instant) {
+        for flow in self.ready(now).iter().map(Key::flow) {
+            if !self.turns.contains(&flow) {
+                self.turns.push(flow);
+            }
+        }
+    }
+
+    /// The one that must be taken next.
+    fn next(&mut self, now: Instant) -> Option<u8> {
+        self.look(now);
+        let turn = *self.turns.first()?;
+        self.ready(now).into_iter().find(|key| key.flow() == turn)
+    }
+
+    fn taken(&mut self, key: u8, now: Instant) {
         self.wishes.retain(|wish| wish.0 != key);
         self.running.push(key);
+        self.turns.remove(0);
+        self.look(now);
     }
 
     fn done(&mut self, key: u8, next: Next, now: Instant) {
@@ -332,12 +403,12 @@ fn check_take(
     let ready = model.ready(now);
     prop_assert_eq!(state.depth(now), ready.len());
     let job = state.take(now);
-    prop_assert_eq!(job.as_ref().map(|job| job.key), ready.first().copied());
+    prop_assert_eq!(job.as_ref().map(|job| job.key), model.next(now));
     let Some(job) = job else { return Ok(None) };
     let wish = model.wishes.iter().find(|wish| wish.0 == job.key).expect("it is ready");
     prop_assert_eq!(job.queued, now - wish.1);
     prop_assert_eq!(job.attempt, model.failures[usize::from(job.key)] + 1);
-    model.taken(job.key);
+    model.taken(job.key, now);
     prop_assert_eq!(state.running(), model.running.len());
     Ok(Some(job.key))
 }
@@ -358,6 +429,7 @@ proptest! {
                     let delay = Duration::from_millis(ms);
                     state.add(key, delay, Wake::Changed, now);
                     model.wish(key, now + delay, now + delay);
+                    model.look(now);
                 }
                 Op::Step(ms) => now += Duration::from_millis(ms),
                 Op::Take => {
@@ -367,6 +439,7 @@ proptest! {
                     let Some(key) = model.running.get(which).copied() else { continue };
                     prop_assert!(state.done(&key, next, now, 1.0));
                     model.done(key, next, now);
+                    model.look(now);
                 }
             }
         }
@@ -375,6 +448,7 @@ proptest! {
             for key in model.running.clone() {
                 state.done(&key, Next::Settled, now, 1.0);
                 model.done(key, Next::Settled, now);
+                model.look(now);
             }
             if check_take(&mut state, &mut model, now)?.is_none() {
                 let Some(due) = state.next_due() else { break };
@@ -383,6 +457,6 @@ proptest! {
             }
         }
         prop_assert!(model.wishes.is_empty());
-        prop_assert!(state.slots.is_empty() && state.line.is_empty());
+        prop_assert!(state.slots.is_empty() && state.delayed.is_empty() && state.ready.is_empty());
     }
 }

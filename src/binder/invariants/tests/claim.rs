@@ -255,9 +255,27 @@ fn withdrawing_long_after_it_was_found_again() {
     let mut story = Story::bound();
     story.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
     story.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
-    story.claim(&controller(), "web", |c| publish(c, &[("a1", "192.0.2.1")]));
+    story.claim(&controller(), "web", |c| {
+        c.status.get_or_insert_default().class_name = Some("public".to_owned());
+    });
     story.claim(&controller(), "web", |c| publish(c, &[]));
     story.broke(&[Rule::I7]);
+}
+
+/// A plan writes the selection and then the status: what was so when it was decided excuses both. What
+/// another replica wrote in between was another plan.
+#[test]
+fn withdrawing_what_was_found_again_in_the_middle_of_a_plan() {
+    let another = Actor::Controller("another".to_owned());
+    for (marks, broken) in [(controller(), &[][..]), (another, &[Rule::I7])] {
+        let mut story = Story::bound();
+        story.address(&Actor::Driver, "a1", phase(AddressPhase::Lost));
+        story.address(&Actor::Driver, "a1", phase(AddressPhase::Bound));
+        let selection = |c: &mut _| annotate(c, SELECTED_ADDRESSES_ANNOTATION, "IPv4=a1/2/held");
+        story.claim(&marks, "web", selection);
+        story.claim(&controller(), "web", |c| publish(c, &[]));
+        assert_eq!(story.rules(), broken, "{marks:?}");
+    }
 }
 
 /// The fields of a claim that are the tenant's, each by itself.
