@@ -56,6 +56,24 @@ impl Default for Weather {
     }
 }
 
+impl Weather {
+    /// Whether requests are answered, and in time.
+    pub fn is_fair(&self) -> bool {
+        !self.down && self.failing == 0 && self.slow <= FAIR
+    }
+
+    /// Whether the watch of a kind shows at once what happens.
+    pub fn shows(&self, plural: &str) -> bool {
+        !self.down
+            && self.lag.get(plural).is_none_or(Duration::is_zero)
+            && !self.frozen.contains(&plural)
+    }
+}
+
+/// How long a request may be under way each way for its sender to count as served: there and back it
+/// is well below the time that a Lease's renewal has.
+const FAIR: Duration = Duration::from_millis(200);
+
 /// At which point of a write its sender dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -120,6 +138,11 @@ impl Link {
     /// Changes the weather.
     pub fn set(&self, change: impl FnOnce(&mut Weather)) {
         self.weather.send_modify(change);
+    }
+
+    /// How it is at the moment.
+    pub fn weather(&self) -> Weather {
+        self.weather.borrow().clone()
     }
 
     /// The replica dies at one of its next writes.

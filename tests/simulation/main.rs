@@ -8,16 +8,18 @@
 
 mod apiserver;
 mod chance;
+mod checks;
 mod link;
 mod oracle;
 mod people;
 mod replica;
 mod run;
+mod seeds;
 mod stage;
 
 use std::{
+    collections::VecDeque,
     process::{Command, ExitCode},
-    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -31,7 +33,8 @@ use self::run::{Outcome, Plan};
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, Parser)]
 struct Args {
-    /// How many seeds [default: so few that an unoptimised build has them done in a minute].
+    /// How many seeds, after those that are kept [default: so few that an unoptimised build has them
+    /// done in a minute].
     #[arg(long, default_value_t = 12)]
     seeds: u64,
     /// The first of them; alone, the only one.
@@ -75,40 +78,49 @@ impl Args {
         Plan { seed, replicas: self.replicas, time, trace: self.trace }
     }
 
-    fn replay(&self, seed: u64) -> String {
-        let Self { replicas, minutes, .. } = self;
-        format!(
-            "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace"
-        )
+    /// Those that failed once, where none is asked for by itself; then as many as are asked for.
+    fn plans(&self) -> VecDeque<Plan> {
+        let (first, alone) = (self.seed.unwrap_or(0), self.seed.is_some());
+        let seeds = if alone && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
+            1
+        } else {
+            self.seeds
+        };
+        let mut plans: VecDeque<_> = if alone { VecDeque::new() } else { seeds::kept().into() };
+        plans.extend((first..first + seeds).map(|seed| self.plan(seed)));
+        plans
     }
+}
+
+/// The line that does it again.
+fn replay(plan: &Plan) -> String {
+    let (Plan { seed, replicas, time, .. }, revision) = (plan, seeds::revision());
+    let minutes = time.as_secs() / 60;
+    format!(
+        "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace # at {revision}"
+    )
 }
 
 fn main() -> ExitCode {
     chance::without_random_addresses();
-    let mut args = Args::parse();
-    if args.seed.is_some() && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
-        args.seeds = 1;
-    }
+    let args = Args::parse();
     if !args.filter.is_empty() && !args.filter.iter().any(|text| "simulation".contains(&**text)) {
         return ExitCode::SUCCESS;
     }
-    let first = args.seed.unwrap_or(0);
     if args.child {
-        return child(args.plan(first));
+        return child(args.plan(args.seed.unwrap_or(0)));
     }
-    let (next, all) = (AtomicU64::new(first), Mutex::new(Total::default()));
+    let (plans, all) = (Mutex::new(args.plans()), Mutex::new(Total::default()));
     let begin = Instant::now();
     thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + args.seeds {
-                        return;
-                    }
-                    let outcome = alone(&args, seed);
-                    let again = args.twice.then(|| alone(&args, seed));
-                    all.lock().add(&args, seed, &outcome, again.as_ref());
+                    let next = plans.lock().pop_front();
+                    let Some(plan) = next else { return };
+                    let outcome = alone(&args, &plan);
+                    let again = args.twice.then(|| alone(&args, &plan));
+                    all.lock().add(&plan, &outcome, again.as_ref());
                 }
             });
         }
@@ -118,12 +130,12 @@ fn main() -> ExitCode {
 
 /// One run, in a process of its own: what runs before it would change it, if only by a counter in a
 /// library.
-fn alone(args: &Args, seed: u64) -> Outcome {
+fn alone(args: &Args, plan: &Plan) -> Outcome {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--child", "--seed", &seed.to_string()]);
-    command.args(["--replicas", &args.replicas.to_string()]);
-    command.args(["--minutes", &args.minutes.to_string()]);
+    command.args(["--child", "--seed", &plan.seed.to_string()]);
+    command.args(["--replicas", &plan.replicas.to_string()]);
+    command.args(["--minutes", &(plan.time.as_secs() / 60).to_string()]);
     command.args(args.trace.then_some("--trace"));
     let output = command.output().expect("a process");
     let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
@@ -157,16 +169,21 @@ struct Total {
     conflicts: u64,
     deaths: u64,
     time: Duration,
+    worst: [Duration; 3],
 }
 
 impl Total {
-    fn add(&mut self, args: &Args, seed: u64, outcome: &Outcome, again: Option<&Outcome>) {
+    fn add(&mut self, plan: &Plan, outcome: &Outcome, again: Option<&Outcome>) {
+        let seed = plan.seed;
         self.runs += 1;
         self.requests += outcome.requests;
         self.commits += outcome.commits;
         self.conflicts += outcome.conflicts;
         self.deaths += u64::from(outcome.deaths);
         self.time += outcome.time;
+        for (worst, one) in self.worst.iter_mut().zip(&outcome.worst) {
+            *worst = (*worst).max(*one);
+        }
         outcome.trace.iter().for_each(|line| println!("{line}"));
         let differs = again.is_some_and(|again| again.hash != outcome.hash);
         if differs {
@@ -176,7 +193,11 @@ impl Total {
             self.failed.push(seed);
             println!("seed {seed} after {:.0} s:", outcome.time.as_secs_f64());
             outcome.found.iter().take(10).for_each(|found| println!("  {found}"));
-            println!("  again: {}", args.replay(seed));
+            println!("  again: {}", replay(plan));
+            let first = outcome.found.first().map_or("it went another way the second time", |f| f);
+            if let Some(file) = seeds::write_down(plan, first) {
+                println!("  a line for tests/simulation/seeds.txt is in {}", file.display());
+            }
         }
         if self.runs.is_multiple_of(500) {
             println!("{} seeds, {} failed", self.runs, self.failed.len());
@@ -197,6 +218,11 @@ impl Total {
             self.deaths,
             self.time.as_secs_f64(),
             self.time.as_secs_f64() / took.as_secs_f64(),
+        );
+        let [unheld, twice, headless] = self.worst.map(|time| time.as_secs_f64());
+        println!(
+            "at worst a bucket was nobody's for {unheld:.1} s and two replicas' for {twice:.1} s, and \
+             nobody led for {headless:.1} s, while the API server was within reach"
         );
         let failed = self.failed.len();
         let word = if failed == 0 { "ok" } else { "FAILED" };

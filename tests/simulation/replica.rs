@@ -17,7 +17,7 @@ use address_controller::{
 };
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -39,6 +39,26 @@ pub enum Election {
     Nobody,
 }
 
+/// What a replica says of itself and the others.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// Its name among the members.
+    pub me: String,
+    /// The members in its eyes.
+    pub members: Vec<Member>,
+    /// Whether it leads, by its own deadline.
+    pub leads: bool,
+    /// How long it may still act as a member.
+    pub member_seconds_left: f64,
+}
+
+/// A member, as a replica sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Member {
+    pub name: String,
+}
+
 /// One replica.
 pub struct Replica {
     pub name: String,
@@ -57,8 +77,8 @@ struct Life {
     tasks: JoinSet<Option<String>>,
     stop: CancellationToken,
     debug: Debug,
-    /// What it tells users: kept open, so that it may.
-    _notes: mpsc::Receiver<Note>,
+    /// What it tells users.
+    notes: mpsc::Receiver<Note>,
     paused: watch::Sender<bool>,
 }
 
@@ -115,7 +135,7 @@ impl Replica {
                 }
             });
         }
-        self.life = Some(Life { tasks, stop, debug, _notes: notes, paused });
+        self.life = Some(Life { tasks, stop, debug, notes, paused });
     }
 
     fn clock(&self) -> Clock {
@@ -164,15 +184,21 @@ impl Replica {
         wrong
     }
 
-    /// What it says of itself and the others.
-    pub fn shard(&self) -> Option<Value> {
+    /// What it says of itself and the others; nothing where it does not run, or runs alone.
+    pub fn standing(&self) -> Option<Standing> {
         let page = self.life.as_ref()?.debug.page("shard")?;
         serde_json::from_str(&page).ok()
     }
 
-    /// Whether it would act as the leader now.
-    pub fn leads(&self) -> bool {
-        self.shard().is_some_and(|page| page["leads"] == true)
+    /// Whether its process runs and is not stopped.
+    pub fn is_up(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| !*life.paused.borrow())
+    }
+
+    /// What it has told users since it was asked last.
+    pub fn notes(&mut self) -> Vec<Note> {
+        let Some(life) = &mut self.life else { return Vec::new() };
+        std::iter::from_fn(|| life.notes.try_recv().ok()).collect()
     }
 }
 

@@ -39,8 +39,10 @@ impl Stage {
     pub fn link(&self, name: &str, seed: u64) -> Link {
         let (oracle, api) = (Arc::clone(&self.oracle), self.api.clone());
         let told = move |sent: &Sent| {
-            let at = api.elapsed();
-            oracle.lock().told(sent, &api.store(), at);
+            let (at, mut oracle) = (api.elapsed(), oracle.lock());
+            let plural = api.served()[sent.ask.resource].plural;
+            oracle.quiet.asked(&sent.by, &sent.ask, plural, at);
+            oracle.told(sent, &api.store(), at);
         };
         let by = format!("address-controller/{name}");
         Link::new(self.api.clone(), &by, seed, Arc::new(told))
