@@ -24,7 +24,10 @@ use tokio::{
 };
 use tower::{BoxError, Service};
 
-use crate::apiserver::{ApiServer, Reply, ask::Ask, reads::Follow, refusal::Refusal};
+use crate::{
+    apiserver::{ApiServer, Reply, ask::Ask, reads::Follow, refusal::Refusal},
+    gate::{Gate, Verdict},
+};
 
 /// How the way is at the moment.
 #[derive(Clone, Debug)]
@@ -115,6 +118,8 @@ pub struct Link {
     state: Arc<Mutex<State>>,
     died: Arc<watch::Sender<bool>>,
     told: Arc<dyn Fn(&Sent) + Send + Sync>,
+    /// Where requests are held when it is shut.
+    pub gate: Gate,
 }
 
 impl Link {
@@ -132,6 +137,7 @@ impl Link {
             state: Arc::new(Mutex::new(State { random, doom: None })),
             died: Arc::new(watch::Sender::new(false)),
             told,
+            gate: Gate::default(),
         }
     }
 
@@ -203,12 +209,19 @@ impl Link {
             Ok(ask) => ask,
             Err(refusal) => return Ok(answer(refusal.code, &refusal.status)),
         };
+        let verdict = self.gate.pass(&ask).await;
         let strikes = if ask.is_write() { self.strikes() } else { None };
         if strikes == Some(Moment::Before) {
             self.die().await;
         }
         let failing = self.weather.borrow().failing;
-        let fate = self.random(|r| (r.u16(0..1000) < failing).then(|| Fate::any(r)));
+        let fate = match verdict {
+            Verdict::Cut => Some(Fate::Cut),
+            Verdict::Lose => Some(Fate::Lost),
+            Verdict::Go | Verdict::Keep(_) => {
+                self.random(|r| (r.u16(0..1000) < failing).then(|| Fate::any(r)))
+            }
+        };
         if let Some(refusal) = fate.and_then(Fate::instead) {
             self.under_way().await;
             return refusal;
@@ -221,6 +234,10 @@ impl Link {
             self.die().await;
         }
         let Ok(reply) = answered.await else { return Err(broken()) };
+        if let Verdict::Keep(until) = verdict {
+            // The gate may be gone by then.
+            let _ = until.await;
+        }
         let reply = match fate.and_then(Fate::afterwards) {
             Some(instead) => instead,
             None => Ok(self.answer(reply)),

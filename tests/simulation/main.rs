@@ -9,11 +9,14 @@
 mod apiserver;
 mod chance;
 mod checks;
+mod gate;
+mod job;
 mod link;
 mod oracle;
 mod people;
 mod replica;
 mod run;
+mod scenario;
 mod seeds;
 mod stage;
 
@@ -27,7 +30,10 @@ use std::{
 use clap::Parser;
 use parking_lot::Mutex;
 
-use self::run::{Outcome, Plan};
+use self::{
+    job::Job,
+    run::{Outcome, Plan},
+};
 
 /// Runs the controller's replicas in a simulated world.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -40,6 +46,12 @@ struct Args {
     /// The first of them; alone, the only one.
     #[arg(long)]
     seed: Option<u64>,
+    /// Replays what the model found, and nothing else; without this, before the seeds.
+    #[arg(long)]
+    scenarios: bool,
+    /// Replays one of them.
+    #[arg(long)]
+    scenario: Option<String>,
     /// How many replicas.
     #[arg(long, default_value_t = 3)]
     replicas: usize,
@@ -52,7 +64,7 @@ struct Args {
     /// Runs each seed twice and compares what happened.
     #[arg(long)]
     twice: bool,
-    /// Runs one seed in this process, and says how it ended as JSON.
+    /// Runs it in this process, and says how it ended as JSON.
     #[arg(long, hide = true)]
     child: bool,
     /// As test programs are told which tests to run: this one has its name to be asked for by.
@@ -78,27 +90,29 @@ impl Args {
         Plan { seed, replicas: self.replicas, time, trace: self.trace }
     }
 
-    /// Those that failed once, where none is asked for by itself; then as many as are asked for.
-    fn plans(&self) -> VecDeque<Plan> {
-        let (first, alone) = (self.seed.unwrap_or(0), self.seed.is_some());
-        let seeds = if alone && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
-            1
-        } else {
-            self.seeds
+    /// What is asked for; where nothing is in particular, all scenarios, the seeds that failed once,
+    /// and as many others as are asked for.
+    fn jobs(&self) -> VecDeque<Job> {
+        let scenarios = || scenario::all().into_iter().map(Job::Scenario);
+        if let Some(name) = &self.scenario {
+            return [Job::Scenario(name.clone())].into();
+        }
+        if self.scenarios {
+            return scenarios().collect();
+        }
+        let all_seeds = std::env::args().any(|arg| arg.starts_with("--seeds"));
+        let (first, seeds) = match self.seed {
+            Some(seed) if !all_seeds => (seed, 1),
+            first => (first.unwrap_or(0), self.seeds),
         };
-        let mut plans: VecDeque<_> = if alone { VecDeque::new() } else { seeds::kept().into() };
-        plans.extend((first..first + seeds).map(|seed| self.plan(seed)));
-        plans
+        let mut jobs = VecDeque::new();
+        if self.seed.is_none() {
+            jobs.extend(scenarios());
+            jobs.extend(seeds::kept().into_iter().map(Job::Seed));
+        }
+        jobs.extend((first..first + seeds).map(|seed| Job::Seed(self.plan(seed))));
+        jobs
     }
-}
-
-/// The line that does it again.
-fn replay(plan: &Plan) -> String {
-    let (Plan { seed, replicas, time, .. }, revision) = (plan, seeds::revision());
-    let minutes = time.as_secs() / 60;
-    format!(
-        "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace # at {revision}"
-    )
 }
 
 fn main() -> ExitCode {
@@ -107,20 +121,21 @@ fn main() -> ExitCode {
     if !args.filter.is_empty() && !args.filter.iter().any(|text| "simulation".contains(&**text)) {
         return ExitCode::SUCCESS;
     }
+    let jobs = args.jobs();
     if args.child {
-        return child(args.plan(args.seed.unwrap_or(0)));
+        return jobs.into_iter().next().map_or(ExitCode::FAILURE, |job| child(job, args.trace));
     }
-    let (plans, all) = (Mutex::new(args.plans()), Mutex::new(Total::default()));
+    let (jobs, all) = (Mutex::new(jobs), Mutex::new(Total::default()));
     let begin = Instant::now();
     thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 loop {
-                    let next = plans.lock().pop_front();
-                    let Some(plan) = next else { return };
-                    let outcome = alone(&args, &plan);
-                    let again = args.twice.then(|| alone(&args, &plan));
-                    all.lock().add(&plan, &outcome, again.as_ref());
+                    let next = jobs.lock().pop_front();
+                    let Some(job) = next else { return };
+                    let outcome = alone(&args, &job);
+                    let again = args.twice.then(|| alone(&args, &job));
+                    all.lock().add(&job, &outcome, again.as_ref());
                 }
             });
         }
@@ -130,12 +145,10 @@ fn main() -> ExitCode {
 
 /// One run, in a process of its own: what runs before it would change it, if only by a counter in a
 /// library.
-fn alone(args: &Args, plan: &Plan) -> Outcome {
+fn alone(args: &Args, job: &Job) -> Outcome {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--child", "--seed", &plan.seed.to_string()]);
-    command.args(["--replicas", &plan.replicas.to_string()]);
-    command.args(["--minutes", &(plan.time.as_secs() / 60).to_string()]);
+    command.arg("--child").args(job.arguments());
     command.args(args.trace.then_some("--trace"));
     let output = command.output().expect("a process");
     let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
@@ -147,14 +160,14 @@ fn alone(args: &Args, plan: &Plan) -> Outcome {
 }
 
 /// The one run of this process.
-fn child(plan: Plan) -> ExitCode {
-    chance::seed(plan.seed);
+fn child(job: Job, trace: bool) -> ExitCode {
+    chance::seed(job.seed());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let outcome = runtime.block_on(run::run(plan));
+    let outcome = runtime.block_on(job.run(trace));
     println!("{}", serde_json::to_string(&outcome).expect("JSON"));
     ExitCode::SUCCESS
 }
@@ -163,7 +176,9 @@ fn child(plan: Plan) -> ExitCode {
 #[derive(Default)]
 struct Total {
     runs: u64,
-    failed: Vec<u64>,
+    failed: u64,
+    /// How many steps of scenarios were made, and how many there are.
+    steps: (u64, u64),
     requests: u64,
     commits: u64,
     conflicts: u64,
@@ -173,41 +188,44 @@ struct Total {
 }
 
 impl Total {
-    fn add(&mut self, plan: &Plan, outcome: &Outcome, again: Option<&Outcome>) {
-        let seed = plan.seed;
+    fn add(&mut self, job: &Job, outcome: &Outcome, again: Option<&Outcome>) {
         self.runs += 1;
         self.requests += outcome.requests;
         self.commits += outcome.commits;
         self.conflicts += outcome.conflicts;
         self.deaths += u64::from(outcome.deaths);
         self.time += outcome.time;
+        self.steps.0 += outcome.steps.0;
+        self.steps.1 += outcome.steps.1;
         for (worst, one) in self.worst.iter_mut().zip(&outcome.worst) {
             *worst = (*worst).max(*one);
         }
         outcome.trace.iter().for_each(|line| println!("{line}"));
         let differs = again.is_some_and(|again| again.hash != outcome.hash);
         if differs {
-            println!("seed {seed}: it went another way the second time");
+            println!("{}: it went another way the second time", job.name());
         }
         if !outcome.found.is_empty() || differs {
-            self.failed.push(seed);
-            println!("seed {seed} after {:.0} s:", outcome.time.as_secs_f64());
+            self.failed += 1;
+            println!("{} after {:.0} s:", job.name(), outcome.time.as_secs_f64());
             outcome.found.iter().take(10).for_each(|found| println!("  {found}"));
-            println!("  again: {}", replay(plan));
+            println!("  again: {}", job.replay());
             let first = outcome.found.first().map_or("it went another way the second time", |f| f);
-            if let Some(file) = seeds::write_down(plan, first) {
+            if let Job::Seed(plan) = job
+                && let Some(file) = seeds::write_down(plan, first)
+            {
                 println!("  a line for tests/simulation/seeds.txt is in {}", file.display());
             }
         }
         if self.runs.is_multiple_of(500) {
-            println!("{} seeds, {} failed", self.runs, self.failed.len());
+            println!("{} runs, {} failed", self.runs, self.failed);
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn conclude(self, took: Duration) -> ExitCode {
         println!(
-            "{} seeds in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
+            "{} runs in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
              {:.0} s simulated, {:.0} times real time",
             self.runs,
             took.as_secs_f64(),
@@ -224,10 +242,16 @@ impl Total {
             "at worst a bucket was nobody's for {unheld:.1} s and two replicas' for {twice:.1} s, and \
              nobody led for {headless:.1} s, while the API server was within reach"
         );
-        let failed = self.failed.len();
+        if self.steps.1 > 0 {
+            let (made, all) = self.steps;
+            println!(
+                "{made} of {all} steps of the scenarios were made; a guard stands in the way of others"
+            );
+        }
+        let failed = self.failed;
         let word = if failed == 0 { "ok" } else { "FAILED" };
         // As test programs say it, so that it is counted with them.
-        println!("test result: {word}. {} passed; {failed} failed", self.runs - failed as u64);
+        println!("test result: {word}. {} passed; {failed} failed", self.runs - failed);
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -65,6 +65,8 @@ pub struct Replica {
     pub link: Link,
     api: ApiServer,
     election: Election,
+    /// What else it is told on its command line.
+    pub flags: Vec<String>,
     /// How far its wall clock is off.
     pub skew: SignedDuration,
     life: Option<Life>,
@@ -84,8 +86,8 @@ struct Life {
 
 impl Replica {
     pub fn new(name: &str, api: ApiServer, link: Link, election: Election) -> Self {
-        let skew = SignedDuration::ZERO;
-        Self { name: name.to_owned(), link, api, election, skew, life: None, lives: 0 }
+        let (name, flags, skew) = (name.to_owned(), Vec::new(), SignedDuration::ZERO);
+        Self { name, link, api, election, flags, skew, life: None, lives: 0 }
     }
 
     pub fn runs(&self) -> bool {
@@ -104,7 +106,8 @@ impl Replica {
             format!("--namespace={NAMESPACE}"),
             format!("--leader-elect={}", self.election == Election::Leases),
         ];
-        let settings = Settings::from_flags(flags.iter().map(String::as_str)).expect("good flags");
+        let flags = flags.iter().chain(&self.flags).map(String::as_str);
+        let settings = Settings::from_flags(flags).expect("good flags");
         let clients = Clients::over(self.link.clone(), &settings);
         let metrics = Arc::new(Metrics::new());
         let (events, notes) = Events::captured(Arc::clone(&metrics));

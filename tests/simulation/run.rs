@@ -44,6 +44,8 @@ pub struct Outcome {
     pub time: Duration,
     /// The longest that a bucket was without a holder, with two, and the addresses without a leader.
     pub worst: [Duration; 3],
+    /// How many steps of a scenario were made, and how many there are.
+    pub steps: (u64, u64),
 }
 
 /// How long nobody may have written for everything to be at rest: longer than any pause a replica
@@ -287,6 +289,7 @@ impl Play {
             deaths: self.deaths,
             time: self.begin.elapsed(),
             worst: self.checks.worst(),
+            steps: (0, 0),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::run::Plan;
+use crate::{job::minutes, run::Plan};
 
 /// What is kept, a line each: the seed, how many replicas and minutes, the revision that it failed at,
 /// and what it found.
@@ -35,7 +35,7 @@ pub fn write_down(plan: &Plan, found: &str) -> Option<PathBuf> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed-seeds.txt");
     let Plan { seed, replicas, time, .. } = plan;
     let found = found.replace('\n', " ");
-    let line = format!("{seed} {replicas} {} {} {found}\n", time.as_secs() / 60, revision());
+    let line = format!("{seed} {replicas} {} {} {found}\n", minutes(*time), revision());
     if fs::read_to_string(&file).is_ok_and(|text| text.contains(&line)) {
         return Some(file);
     }

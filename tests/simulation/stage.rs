@@ -67,6 +67,17 @@ impl Stage {
         self.send(by, Ask { status: true, ..ask });
     }
 
+    /// Puts an object in its place as it is, status and uid included.
+    pub fn put(&self, plural: &'static str, object: Value) {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let ask = self.of(Verb::Create, plural, &namespace, &name, object.clone());
+        let at = self.api.elapsed();
+        self.api.store().commit((plural, namespace, name), Some(object), at, ADMINISTRATOR);
+        let sent = Sent { by: ADMINISTRATOR.to_owned(), ask, code: Some(201) };
+        self.oracle.lock().told(&sent, &self.api.store(), at);
+    }
+
     fn of(&self, verb: Verb, plural: &str, namespace: &str, name: &str, body: Value) -> Ask {
         let resource = self.api.served().iter().position(|r| r.plural == plural);
         let (namespace, name) = (namespace.to_owned(), name.to_owned());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::apiserver::ask::{Ask, Verb};
 
-/// How long after the last write what follows from it may still be read.
+/// How long after the last write, or the last list, what follows from it may still be read.
 const AFTERMATH: Duration = Duration::from_secs(15);
 
 /// How long after the last fault a watch may still have to begin anew: the longest pause between two
