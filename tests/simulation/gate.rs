@@ -27,6 +27,8 @@ pub struct Gate(Arc<Mutex<Inner>>);
 #[derive(Debug, Default)]
 struct Inner {
     shut: bool,
+    /// Objects by namespace and name whose requests pass all the same.
+    free: Vec<(String, String)>,
     held: Vec<Held>,
     kept: Vec<oneshot::Sender<()>>,
 }
@@ -43,7 +45,9 @@ impl Gate {
     pub async fn pass(&self, ask: &Ask) -> Verdict {
         let verdict = {
             let mut inner = self.0.lock();
-            if !inner.shut || matches!(ask.verb, Verb::List | Verb::Watch) {
+            let free =
+                inner.free.iter().any(|(ns, name)| ask.namespace == *ns && ask.name == *name);
+            if !inner.shut || free || matches!(ask.verb, Verb::List | Verb::Watch) {
                 return Verdict::Go;
             }
             let (verdict, told) = oneshot::channel();
@@ -53,8 +57,10 @@ impl Gate {
         verdict.await.unwrap_or(Verdict::Go)
     }
 
-    pub fn shut(&self) {
-        self.0.lock().shut = true;
+    /// Holds everything but what is about these objects, by namespace and name.
+    pub fn shut(&self, free: Vec<(String, String)>) {
+        let mut inner = self.0.lock();
+        (inner.shut, inner.free) = (true, free);
     }
 
     /// Everything goes on, now and from now on.

@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use crate::{
-    apiserver::ask::{Ask, Verb},
+    apiserver::{
+        ask::{Ask, Verb},
+        writes::text,
+    },
     checks::Checks,
     gate::Verdict,
     link::Weather,
@@ -74,6 +77,8 @@ struct Play {
     replicas: Vec<Replica>,
     /// When each replica last learned anything.
     learned: Vec<Instant>,
+    /// The object of the pass that each replica is in.
+    passes: Vec<Target>,
     checks: Checks,
     begin: Instant,
     /// How many were made, and how many there are.
@@ -96,12 +101,23 @@ impl Play {
         for object in objects() {
             stage.put(plural(object["kind"].as_str().unwrap_or_default()), object.clone());
         }
-        let replicas: Vec<_> = (1..=2).map(|number| replica(&stage, number)).collect();
+        // What never changes in the scenario wants nothing here.
+        let around = scenario["around"].as_array().into_iter().flatten();
+        let idle: Vec<_> = around.filter(|o| o["kind"] == "IPAddressClaim").cloned().collect();
+        let mut free = Vec::new();
+        for mut claim in idle {
+            claim["spec"]["className"] = "elsewhere".into();
+            let place = |field: &str| text(&claim, field).to_owned();
+            free.push((place("namespace"), place("name")));
+            stage.put("ipaddressclaims", claim);
+        }
+        let replicas: Vec<_> = (1..=2).map(|number| replica(&stage, number, &free)).collect();
         sleep(PATIENCE).await;
         replicas.iter().for_each(freeze);
         let begin = Instant::now();
         let (learned, checks) = (vec![begin; replicas.len()], Checks::default());
-        Self { stage, replicas, learned, checks, begin, steps: (0, 0) }
+        let passes = replicas.iter().map(|_| Target::of(&Value::Null)).collect();
+        Self { stage, replicas, learned, passes, checks, begin, steps: (0, 0) }
     }
 
     /// Does a step. Whether it could be done.
@@ -125,7 +141,10 @@ impl Play {
                 self.learned[who] = Instant::now();
                 true
             }
-            Some("look") => self.looks(who, &step["then"][0]).await,
+            Some("look") => {
+                self.passes[who] = Target::of(&step["object"]);
+                self.looks(who, &step["then"][0]).await
+            }
             Some("read") => {
                 let object = Target::of(&step["object"]);
                 let gate = &self.replicas[who].link.gate;
@@ -171,8 +190,9 @@ impl Play {
         let is = |ask: &Ask, _| object.is(ask, &self.stage) && is_alike(&step["asks"], ask);
         let verdict = || if step["answer"] == "lost" { Verdict::Lose } else { Verdict::Go };
         let mut made = wait_for(|| gate.holds(is)).await && gate.release(is, verdict());
+        let detour = |ask: &Ask, _| self.passes[who].is_passed_by(ask, &self.stage);
         for _ in 0..DETOUR {
-            if made || !gate.release(|_, _| true, Verdict::Go) {
+            if made || !gate.release(detour, Verdict::Go) {
                 break;
             }
             made = wait_for(|| gate.holds(is)).await && gate.release(is, verdict());
@@ -253,11 +273,11 @@ impl Play {
 }
 
 /// One that does everything, as those of the model do.
-fn replica(stage: &Stage, number: u64) -> Replica {
+fn replica(stage: &Stage, number: u64, free: &[(String, String)]) -> Replica {
     let name = format!("replica-{number}");
     let link = stage.link(&name, number);
     link.set(|w| w.slow = Duration::ZERO);
-    link.gate.shut();
+    link.gate.shut(free.to_vec());
     let mut replica = Replica::new(&name, stage.api.clone(), link, Election::Nobody);
     // What is held is held for long; what is sent back is there again at once.
     let flags = ["--request-timeout=60s", "--queue-backoff-base=10ms", "--queue-backoff-max=1s"];
@@ -321,11 +341,33 @@ impl Target {
     }
 }
 
+impl Target {
+    /// Whether the pass over it may ask for this, as far as it can be told from passes over others.
+    fn is_passed_by(&self, ask: &Ask, stage: &Stage) -> bool {
+        let own = self.is(ask, stage);
+        let claims = self.plural == "ipaddressclaims";
+        let about_claims = stage.api.served()[ask.resource].plural == "ipaddressclaims";
+        match ask.verb {
+            Verb::Get => own || claims != about_claims,
+            _ if own => true,
+            Verb::Delete => claims && !about_claims,
+            // What else is written to addresses is written by passes of their own.
+            _ => {
+                let phase = &ask.body["status"]["phase"];
+                let of_claims = *phase == "Released" || *phase == "Pending";
+                let binds = !ask.body["spec"]["claimRef"].is_null();
+                claims && !about_claims && (of_claims || binds)
+            }
+        }
+    }
+}
+
 fn plural(kind: &str) -> &'static str {
     match kind {
         "IPAddress" => "ipaddresses",
         "IPAddressClaim" => "ipaddressclaims",
         "IPAddressClass" => "ipaddressclasses",
+        "" => "",
         other => panic!("no kind of a scenario: {other:?}"),
     }
 }
