@@ -197,6 +197,8 @@ impl Play {
             }
             made = wait_for(|| gate.holds(is)).await && gate.release(is, verdict());
         }
+        // What began before this is answered is as old as what has not been seen.
+        self.learned[who] = Instant::now();
         sleep(MOMENT).await;
         made
     }
@@ -255,6 +257,11 @@ impl Play {
         }
         let epoch = self.stage.api.elapsed().saturating_sub(self.begin.elapsed());
         self.checks.at_rest(&self.stage, (epoch + since, epoch + freed), Duration::ZERO);
+        let (made, all) = self.steps;
+        if made * 2 < all {
+            let what = format!("only {made} of {all} steps were made: the code goes another way");
+            self.checks.found.push(what);
+        }
         let mut oracle = self.stage.oracle.lock();
         let broken = oracle.violations.iter().map(|violation| format!("{violation:?}"));
         let found = broken.chain(self.checks.found.clone()).collect();
