@@ -127,7 +127,7 @@ impl Replica {
         let (roster, shard, leadership) =
             (self.roster.clone(), self.shard.clone(), self.leadership.clone());
         context.metrics.replicas_from(move || {
-            let leads = leadership.leads();
+            let leads = leadership.is_held();
             match (&roster, shard.table()) {
                 (Some(roster), Some(table)) => Replicas {
                     leads,

@@ -23,7 +23,7 @@ pub fn page(roster: Option<&Roster>, shard: &Shard, leadership: &Leadership) -> 
                 "holder": roster.names.holder(),
                 "members": members,
                 "leader": leader(roster),
-                "leads": leadership.leads(),
+                "leads": leadership.is_held(),
                 "memberSecondsLeft": roster.member.left().as_secs_f64(),
                 "leaderSecondsLeft": roster.leader.left().as_secs_f64(),
                 "leases": leases(roster),

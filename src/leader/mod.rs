@@ -41,9 +41,14 @@ impl Leadership {
         Self(Arc::new(Inner { tenures, turned_away: AtomicBool::new(false) }))
     }
 
+    /// Whether this replica leads at this moment, for whoever only shows it: nothing is turned away.
+    pub fn is_held(&self) -> bool {
+        self.0.tenures.as_ref().is_none_or(|t| t.iter().all(Tenure::holds))
+    }
+
     /// Whether this replica leads at this moment.
     pub fn leads(&self) -> bool {
-        let leads = self.0.tenures.as_ref().is_none_or(|t| t.iter().all(Tenure::holds));
+        let leads = self.is_held();
         if !leads {
             self.0.turned_away.store(true, Ordering::SeqCst);
         }

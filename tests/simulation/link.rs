@@ -24,7 +24,10 @@ use tokio::{
 };
 use tower::{BoxError, Service};
 
-use crate::apiserver::{ApiServer, Reply, ask::Ask, reads::Follow, refusal::Refusal};
+use crate::{
+    apiserver::{ApiServer, Reply, ask::Ask, reads::Follow, refusal::Refusal},
+    gate::{Gate, Verdict},
+};
 
 /// How the way is at the moment.
 #[derive(Clone, Debug)]
@@ -55,6 +58,24 @@ impl Default for Weather {
         }
     }
 }
+
+impl Weather {
+    /// Whether requests are answered, and in time.
+    pub fn is_fair(&self) -> bool {
+        !self.down && self.failing == 0 && self.slow <= FAIR
+    }
+
+    /// Whether the watch of a kind shows at once what happens.
+    pub fn shows(&self, plural: &str) -> bool {
+        !self.down
+            && self.lag.get(plural).is_none_or(Duration::is_zero)
+            && !self.frozen.contains(&plural)
+    }
+}
+
+/// How long a request may be under way each way for its sender to count as served: there and back it
+/// is well below the time that a Lease's renewal has.
+const FAIR: Duration = Duration::from_millis(200);
 
 /// At which point of a write its sender dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +118,8 @@ pub struct Link {
     state: Arc<Mutex<State>>,
     died: Arc<watch::Sender<bool>>,
     told: Arc<dyn Fn(&Sent) + Send + Sync>,
+    /// Where requests are held when it is shut.
+    pub gate: Gate,
 }
 
 impl Link {
@@ -114,12 +137,18 @@ impl Link {
             state: Arc::new(Mutex::new(State { random, doom: None })),
             died: Arc::new(watch::Sender::new(false)),
             told,
+            gate: Gate::default(),
         }
     }
 
     /// Changes the weather.
     pub fn set(&self, change: impl FnOnce(&mut Weather)) {
         self.weather.send_modify(change);
+    }
+
+    /// How it is at the moment.
+    pub fn weather(&self) -> Weather {
+        self.weather.borrow().clone()
     }
 
     /// The replica dies at one of its next writes.
@@ -180,12 +209,19 @@ impl Link {
             Ok(ask) => ask,
             Err(refusal) => return Ok(answer(refusal.code, &refusal.status)),
         };
+        let verdict = self.gate.pass(&ask).await;
         let strikes = if ask.is_write() { self.strikes() } else { None };
         if strikes == Some(Moment::Before) {
             self.die().await;
         }
         let failing = self.weather.borrow().failing;
-        let fate = self.random(|r| (r.u16(0..1000) < failing).then(|| Fate::any(r)));
+        let fate = match verdict {
+            Verdict::Cut => Some(Fate::Cut),
+            Verdict::Lose => Some(Fate::Lost),
+            Verdict::Go | Verdict::Keep(_) => {
+                self.random(|r| (r.u16(0..1000) < failing).then(|| Fate::any(r)))
+            }
+        };
         if let Some(refusal) = fate.and_then(Fate::instead) {
             self.under_way().await;
             return refusal;
@@ -198,6 +234,10 @@ impl Link {
             self.die().await;
         }
         let Ok(reply) = answered.await else { return Err(broken()) };
+        if let Verdict::Keep(until) = verdict {
+            // The gate may be gone by then.
+            let _ = until.await;
+        }
         let reply = match fate.and_then(Fate::afterwards) {
             Some(instead) => instead,
             None => Ok(self.answer(reply)),

@@ -8,16 +8,21 @@
 
 mod apiserver;
 mod chance;
+mod checks;
+mod gate;
+mod job;
 mod link;
 mod oracle;
 mod people;
 mod replica;
 mod run;
+mod scenario;
+mod seeds;
 mod stage;
 
 use std::{
+    collections::VecDeque,
     process::{Command, ExitCode},
-    sync::atomic::{AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -25,18 +30,28 @@ use std::{
 use clap::Parser;
 use parking_lot::Mutex;
 
-use self::run::{Outcome, Plan};
+use self::{
+    job::Job,
+    run::{Outcome, Plan},
+};
 
 /// Runs the controller's replicas in a simulated world.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, Parser)]
 struct Args {
-    /// How many seeds [default: so few that an unoptimised build has them done in a minute].
+    /// How many seeds, after those that are kept [default: so few that an unoptimised build has them
+    /// done in a minute].
     #[arg(long, default_value_t = 12)]
     seeds: u64,
     /// The first of them; alone, the only one.
     #[arg(long)]
     seed: Option<u64>,
+    /// Replays what the model found, and nothing else; without this, before the seeds.
+    #[arg(long)]
+    scenarios: bool,
+    /// Replays one of them.
+    #[arg(long)]
+    scenario: Option<String>,
     /// How many replicas.
     #[arg(long, default_value_t = 3)]
     replicas: usize,
@@ -49,7 +64,7 @@ struct Args {
     /// Runs each seed twice and compares what happened.
     #[arg(long)]
     twice: bool,
-    /// Runs one seed in this process, and says how it ended as JSON.
+    /// Runs it in this process, and says how it ended as JSON.
     #[arg(long, hide = true)]
     child: bool,
     /// As test programs are told which tests to run: this one has its name to be asked for by.
@@ -75,40 +90,52 @@ impl Args {
         Plan { seed, replicas: self.replicas, time, trace: self.trace }
     }
 
-    fn replay(&self, seed: u64) -> String {
-        let Self { replicas, minutes, .. } = self;
-        format!(
-            "cargo xtask simulate --seed {seed} --replicas {replicas} --minutes {minutes} --trace"
-        )
+    /// What is asked for; where nothing is in particular, all scenarios, the seeds that failed once,
+    /// and as many others as are asked for.
+    fn jobs(&self) -> VecDeque<Job> {
+        let scenarios = || scenario::all().into_iter().map(Job::Scenario);
+        if let Some(name) = &self.scenario {
+            return [Job::Scenario(name.clone())].into();
+        }
+        if self.scenarios {
+            return scenarios().collect();
+        }
+        let all_seeds = std::env::args().any(|arg| arg.starts_with("--seeds"));
+        let (first, seeds) = match self.seed {
+            Some(seed) if !all_seeds => (seed, 1),
+            first => (first.unwrap_or(0), self.seeds),
+        };
+        let mut jobs = VecDeque::new();
+        if self.seed.is_none() {
+            jobs.extend(scenarios());
+            jobs.extend(seeds::kept().into_iter().map(Job::Seed));
+        }
+        jobs.extend((first..first + seeds).map(|seed| Job::Seed(self.plan(seed))));
+        jobs
     }
 }
 
 fn main() -> ExitCode {
     chance::without_random_addresses();
-    let mut args = Args::parse();
-    if args.seed.is_some() && !std::env::args().any(|arg| arg.starts_with("--seeds")) {
-        args.seeds = 1;
-    }
+    let args = Args::parse();
     if !args.filter.is_empty() && !args.filter.iter().any(|text| "simulation".contains(&**text)) {
         return ExitCode::SUCCESS;
     }
-    let first = args.seed.unwrap_or(0);
+    let jobs = args.jobs();
     if args.child {
-        return child(args.plan(first));
+        return jobs.into_iter().next().map_or(ExitCode::FAILURE, |job| child(job, args.trace));
     }
-    let (next, all) = (AtomicU64::new(first), Mutex::new(Total::default()));
+    let (jobs, all) = (Mutex::new(jobs), Mutex::new(Total::default()));
     let begin = Instant::now();
     thread::scope(|scope| {
         for _ in 0..args.jobs {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + args.seeds {
-                        return;
-                    }
-                    let outcome = alone(&args, seed);
-                    let again = args.twice.then(|| alone(&args, seed));
-                    all.lock().add(&args, seed, &outcome, again.as_ref());
+                    let next = jobs.lock().pop_front();
+                    let Some(job) = next else { return };
+                    let outcome = alone(&args, &job);
+                    let again = args.twice.then(|| alone(&args, &job));
+                    all.lock().add(&job, &outcome, again.as_ref());
                 }
             });
         }
@@ -118,12 +145,10 @@ fn main() -> ExitCode {
 
 /// One run, in a process of its own: what runs before it would change it, if only by a counter in a
 /// library.
-fn alone(args: &Args, seed: u64) -> Outcome {
+fn alone(args: &Args, job: &Job) -> Outcome {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
-    command.args(["--child", "--seed", &seed.to_string()]);
-    command.args(["--replicas", &args.replicas.to_string()]);
-    command.args(["--minutes", &args.minutes.to_string()]);
+    command.arg("--child").args(job.arguments());
     command.args(args.trace.then_some("--trace"));
     let output = command.output().expect("a process");
     let last = output.stdout.rsplit(|byte| *byte == b'\n').find(|line| !line.is_empty());
@@ -135,14 +160,14 @@ fn alone(args: &Args, seed: u64) -> Outcome {
 }
 
 /// The one run of this process.
-fn child(plan: Plan) -> ExitCode {
-    chance::seed(plan.seed);
+fn child(job: Job, trace: bool) -> ExitCode {
+    chance::seed(job.seed());
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    let outcome = runtime.block_on(run::run(plan));
+    let outcome = runtime.block_on(job.run(trace));
     println!("{}", serde_json::to_string(&outcome).expect("JSON"));
     ExitCode::SUCCESS
 }
@@ -151,42 +176,56 @@ fn child(plan: Plan) -> ExitCode {
 #[derive(Default)]
 struct Total {
     runs: u64,
-    failed: Vec<u64>,
+    failed: u64,
+    /// How many steps of scenarios were made, and how many there are.
+    steps: (u64, u64),
     requests: u64,
     commits: u64,
     conflicts: u64,
     deaths: u64,
     time: Duration,
+    worst: [Duration; 3],
 }
 
 impl Total {
-    fn add(&mut self, args: &Args, seed: u64, outcome: &Outcome, again: Option<&Outcome>) {
+    fn add(&mut self, job: &Job, outcome: &Outcome, again: Option<&Outcome>) {
         self.runs += 1;
         self.requests += outcome.requests;
         self.commits += outcome.commits;
         self.conflicts += outcome.conflicts;
         self.deaths += u64::from(outcome.deaths);
         self.time += outcome.time;
+        self.steps.0 += outcome.steps.0;
+        self.steps.1 += outcome.steps.1;
+        for (worst, one) in self.worst.iter_mut().zip(&outcome.worst) {
+            *worst = (*worst).max(*one);
+        }
         outcome.trace.iter().for_each(|line| println!("{line}"));
         let differs = again.is_some_and(|again| again.hash != outcome.hash);
         if differs {
-            println!("seed {seed}: it went another way the second time");
+            println!("{}: it went another way the second time", job.name());
         }
         if !outcome.found.is_empty() || differs {
-            self.failed.push(seed);
-            println!("seed {seed} after {:.0} s:", outcome.time.as_secs_f64());
+            self.failed += 1;
+            println!("{} after {:.0} s:", job.name(), outcome.time.as_secs_f64());
             outcome.found.iter().take(10).for_each(|found| println!("  {found}"));
-            println!("  again: {}", args.replay(seed));
+            println!("  again: {}", job.replay());
+            let first = outcome.found.first().map_or("it went another way the second time", |f| f);
+            if let Job::Seed(plan) = job
+                && let Some(file) = seeds::write_down(plan, first)
+            {
+                println!("  a line for tests/simulation/seeds.txt is in {}", file.display());
+            }
         }
         if self.runs.is_multiple_of(500) {
-            println!("{} seeds, {} failed", self.runs, self.failed.len());
+            println!("{} runs, {} failed", self.runs, self.failed);
         }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     fn conclude(self, took: Duration) -> ExitCode {
         println!(
-            "{} seeds in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
+            "{} runs in {:.1} s: {:.1} a second; {} requests, {} commits, {} conflicts, {} deaths; \
              {:.0} s simulated, {:.0} times real time",
             self.runs,
             took.as_secs_f64(),
@@ -198,10 +237,21 @@ impl Total {
             self.time.as_secs_f64(),
             self.time.as_secs_f64() / took.as_secs_f64(),
         );
-        let failed = self.failed.len();
+        let [unheld, twice, headless] = self.worst.map(|time| time.as_secs_f64());
+        println!(
+            "at worst a bucket was nobody's for {unheld:.1} s and two replicas' for {twice:.1} s, and \
+             nobody led for {headless:.1} s, while the API server was within reach"
+        );
+        if self.steps.1 > 0 {
+            let (made, all) = self.steps;
+            println!(
+                "{made} of {all} steps of the scenarios were made; a guard stands in the way of others"
+            );
+        }
+        let failed = self.failed;
         let word = if failed == 0 { "ok" } else { "FAILED" };
         // As test programs say it, so that it is counted with them.
-        println!("test result: {word}. {} passed; {failed} failed", self.runs - failed as u64);
+        println!("test result: {word}. {} passed; {failed} failed", self.runs - failed);
         if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

@@ -19,6 +19,7 @@ use crate::{
         ask::{Ask, Verb},
         store::{Commit, Key, Store},
     },
+    checks::quiet::Quiet,
     link::Sent,
 };
 
@@ -41,6 +42,7 @@ pub struct Oracle {
     /// Requests of replicas.
     pub requests: u64,
     pub conflicts: u64,
+    pub quiet: Quiet,
     /// The revision of the last commit to one of our kinds.
     pub last: u64,
 }
@@ -57,6 +59,7 @@ impl Oracle {
             commits: 0,
             requests: 0,
             conflicts: 0,
+            quiet: Quiet::default(),
             last: 0,
         }
     }

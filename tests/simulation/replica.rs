@@ -17,7 +17,7 @@ use address_controller::{
 };
 use futures::future::BoxFuture;
 use jiff::SignedDuration;
-use serde_json::Value;
+use serde::Deserialize;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -39,12 +39,34 @@ pub enum Election {
     Nobody,
 }
 
+/// What a replica says of itself and the others.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// Its name among the members.
+    pub me: String,
+    /// The members in its eyes.
+    pub members: Vec<Member>,
+    /// Whether it leads, by its own deadline.
+    pub leads: bool,
+    /// How long it may still act as a member.
+    pub member_seconds_left: f64,
+}
+
+/// A member, as a replica sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Member {
+    pub name: String,
+}
+
 /// One replica.
 pub struct Replica {
     pub name: String,
     pub link: Link,
     api: ApiServer,
     election: Election,
+    /// What else it is told on its command line.
+    pub flags: Vec<String>,
     /// How far its wall clock is off.
     pub skew: SignedDuration,
     life: Option<Life>,
@@ -57,15 +79,15 @@ struct Life {
     tasks: JoinSet<Option<String>>,
     stop: CancellationToken,
     debug: Debug,
-    /// What it tells users: kept open, so that it may.
-    _notes: mpsc::Receiver<Note>,
+    /// What it tells users.
+    notes: mpsc::Receiver<Note>,
     paused: watch::Sender<bool>,
 }
 
 impl Replica {
     pub fn new(name: &str, api: ApiServer, link: Link, election: Election) -> Self {
-        let skew = SignedDuration::ZERO;
-        Self { name: name.to_owned(), link, api, election, skew, life: None, lives: 0 }
+        let (name, flags, skew) = (name.to_owned(), Vec::new(), SignedDuration::ZERO);
+        Self { name, link, api, election, flags, skew, life: None, lives: 0 }
     }
 
     pub fn runs(&self) -> bool {
@@ -84,7 +106,8 @@ impl Replica {
             format!("--namespace={NAMESPACE}"),
             format!("--leader-elect={}", self.election == Election::Leases),
         ];
-        let settings = Settings::from_flags(flags.iter().map(String::as_str)).expect("good flags");
+        let flags = flags.iter().chain(&self.flags).map(String::as_str);
+        let settings = Settings::from_flags(flags).expect("good flags");
         let clients = Clients::over(self.link.clone(), &settings);
         let metrics = Arc::new(Metrics::new());
         let (events, notes) = Events::captured(Arc::clone(&metrics));
@@ -115,7 +138,7 @@ impl Replica {
                 }
             });
         }
-        self.life = Some(Life { tasks, stop, debug, _notes: notes, paused });
+        self.life = Some(Life { tasks, stop, debug, notes, paused });
     }
 
     fn clock(&self) -> Clock {
@@ -164,15 +187,21 @@ impl Replica {
         wrong
     }
 
-    /// What it says of itself and the others.
-    pub fn shard(&self) -> Option<Value> {
+    /// What it says of itself and the others; nothing where it does not run, or runs alone.
+    pub fn standing(&self) -> Option<Standing> {
         let page = self.life.as_ref()?.debug.page("shard")?;
         serde_json::from_str(&page).ok()
     }
 
-    /// Whether it would act as the leader now.
-    pub fn leads(&self) -> bool {
-        self.shard().is_some_and(|page| page["leads"] == true)
+    /// Whether its process runs and is not stopped.
+    pub fn is_up(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| !*life.paused.borrow())
+    }
+
+    /// What it has told users since it was asked last.
+    pub fn notes(&mut self) -> Vec<Note> {
+        let Some(life) = &mut self.life else { return Vec::new() };
+        std::iter::from_fn(|| life.notes.try_recv().ok()).collect()
     }
 }
 

@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, future::select_all};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 
 use crate::{
+    checks::Checks,
     link::{Doom, Moment, Weather},
     people::People,
     replica::{Election, Replica},
@@ -38,16 +42,23 @@ pub struct Outcome {
     pub deaths: u32,
     /// How much time passed in the simulation.
     pub time: Duration,
+    /// The longest that a bucket was without a holder, with two, and the addresses without a leader.
+    pub worst: [Duration; 3],
+    /// How many steps of a scenario were made, and how many there are.
+    pub steps: (u64, u64),
 }
 
 /// How long nobody may have written for everything to be at rest: longer than any pause a replica
 /// makes.
-const QUIET: Duration = Duration::from_mins(1);
+const QUIET: Duration = Duration::from_secs(90);
 
 /// How long it may take until then.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// How often the leaders are counted.
+/// After which every reservation whose claim does not exist has been reclaimed.
+const RESERVED: Duration = Duration::from_mins(6);
+
+/// How often is looked while nothing is committed.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The kinds whose watches may lag.
@@ -70,8 +81,13 @@ struct Play {
     /// When each replica that is dead comes back, or that is paused goes on.
     back: Vec<Option<Instant>>,
     begin: Instant,
-    /// The revision at which the leaders were last counted.
-    counted: u64,
+    checks: Checks,
+    /// Tells of each commit.
+    head: watch::Receiver<u64>,
+    /// When to look again although nothing may be committed.
+    again: Option<Instant>,
+    /// Whether it is waited at the end until no reservation is left.
+    patient: bool,
 }
 
 impl Play {
@@ -92,8 +108,10 @@ impl Play {
             })
             .collect();
         let back = vec![None; replicas.len()];
-        let (found, begin) = (Vec::new(), Instant::now());
-        Self { stage, people, replicas, found, deaths: 0, back, begin, counted: 0 }
+        let (found, begin, head) = (Vec::new(), Instant::now(), stage.api.head());
+        let (checks, patient) = (Checks::default(), plan.seed.is_multiple_of(4));
+        let (again, deaths) = (None, 0);
+        Self { stage, people, replicas, found, deaths, back, begin, checks, head, again, patient }
     }
 
     /// Everything at once, for so long.
@@ -111,13 +129,40 @@ impl Play {
                 self.fault(random).await;
             }
             self.look(random);
-            let next = next_act.min(next_fault).min(Instant::now() + LOOK);
-            tokio::time::sleep_until(next).await;
+            self.wait(next_act.min(next_fault)).await;
+        }
+    }
+
+    /// Until then, but no longer than nothing happens that is to be looked at.
+    async fn wait(&mut self, until: Instant) {
+        let until = until.min(Instant::now() + LOOK);
+        let until = self.again.take().map_or(until, |again| again.min(until));
+        let died = self.replicas.iter().filter(|replica| replica.runs()).map(|replica| {
+            let mut died = replica.link.died();
+            async move {
+                if died.wait_for(|died| *died).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+            .boxed()
+        });
+        let died: Vec<_> = died.collect();
+        let any_died = async {
+            if died.is_empty() { std::future::pending().await } else { select_all(died).await.0 }
+        };
+        tokio::select! {
+            biased;
+            // The sender lives in the stage.
+            _ = self.head.changed() => {}
+            () = any_died => {}
+            () = sleep_until(until) => {}
         }
     }
 
     fn is_well(&self) -> bool {
-        self.found.is_empty() && self.stage.oracle.lock().violations.is_empty()
+        self.found.is_empty()
+            && self.checks.found.is_empty()
+            && self.stage.oracle.lock().violations.is_empty()
     }
 
     async fn fault(&mut self, random: &mut fastrand::Rng) {
@@ -152,9 +197,10 @@ impl Play {
         }
     }
 
-    /// Who has died, who comes back, and how many lead.
+    /// Who has died, who comes back, and what there is to judge.
     fn look(&mut self, random: &mut fastrand::Rng) {
         let now = Instant::now();
+        self.again = self.checks.look(&self.stage, &mut self.replicas).map(|soon| now + soon);
         for (place, replica) in self.replicas.iter_mut().enumerate() {
             if *replica.link.died().borrow() {
                 replica.link.revive();
@@ -172,23 +218,6 @@ impl Play {
                 }
             }
         }
-        // Only who writes acts.
-        let newest = self.stage.oracle.lock().last;
-        if newest != self.counted {
-            self.counted = newest;
-            self.count_leaders();
-        }
-    }
-
-    fn count_leaders(&mut self) {
-        if self.replicas.iter().any(Replica::without_leases) {
-            return;
-        }
-        let leaders: Vec<_> =
-            self.replicas.iter().filter(|r| r.leads()).map(|r| r.name.as_str()).collect();
-        if leaders.len() > 1 {
-            self.found.push(format!("{leaders:?} all act as the leader"));
-        }
     }
 
     /// Nothing goes wrong any more: in the end nothing is left to do.
@@ -200,27 +229,45 @@ impl Play {
             replica.pause(false);
             self.back[place] = None;
         }
+        let faults = self.begin.elapsed();
+        let last = self.rest(QUIET).await;
+        self.judge((last, faults), Duration::ZERO);
+        if self.patient && self.is_well() {
+            let last = self.rest(RESERVED).await;
+            self.judge((last, faults), RESERVED);
+        }
+    }
+
+    /// Until nobody has written for so long. When the last write was made.
+    async fn rest(&mut self, quiet: Duration) -> Duration {
         let mut random = fastrand::Rng::with_seed(0);
-        let patience = Instant::now() + PATIENCE;
-        let (mut last, mut since) = (0, Instant::now());
-        while since.elapsed() < QUIET && self.is_well() {
-            if Instant::now() > patience {
+        let begin = Instant::now();
+        let (mut last, mut since, mut next_act) = (0, begin, begin);
+        while since.elapsed() < quiet && self.is_well() {
+            if begin.elapsed() > PATIENCE {
                 self.found.push("it never comes to rest".to_owned());
-                return;
+                break;
             }
             self.look(&mut random);
             for replica in self.replicas.iter_mut().filter(|r| !r.runs()) {
                 replica.start();
             }
-            let pause = self.people.act();
+            if Instant::now() >= next_act {
+                next_act = Instant::now() + self.people.act();
+            }
             let newest = self.stage.oracle.lock().last;
             if newest != last {
                 (last, since) = (newest, Instant::now());
             }
-            sleep(pause).await;
+            self.wait(next_act).await;
         }
-        let left = self.stage.oracle.lock().checker().world().at_rest();
-        self.found.extend(left.iter().map(|violation| format!("at rest: {violation:?}")));
+        since.duration_since(self.begin)
+    }
+
+    fn judge(&mut self, last: (Duration, Duration), reservations: Duration) {
+        if self.is_well() {
+            self.checks.at_rest(&self.stage, last, reservations);
+        }
     }
 
     async fn end(mut self) -> Outcome {
@@ -231,7 +278,7 @@ impl Play {
         }
         let mut oracle = self.stage.oracle.lock();
         let broken = oracle.violations.iter().map(|violation| format!("{violation:?}"));
-        let found = broken.chain(self.found).collect();
+        let found = broken.chain(self.found).chain(self.checks.found.clone()).collect();
         Outcome {
             hash: oracle.hash(),
             found,
@@ -241,6 +288,8 @@ impl Play {
             conflicts: oracle.conflicts,
             deaths: self.deaths,
             time: self.begin.elapsed(),
+            worst: self.checks.worst(),
+            steps: (0, 0),
         }
     }
 }

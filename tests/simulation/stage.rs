@@ -39,8 +39,10 @@ impl Stage {
     pub fn link(&self, name: &str, seed: u64) -> Link {
         let (oracle, api) = (Arc::clone(&self.oracle), self.api.clone());
         let told = move |sent: &Sent| {
-            let at = api.elapsed();
-            oracle.lock().told(sent, &api.store(), at);
+            let (at, mut oracle) = (api.elapsed(), oracle.lock());
+            let plural = api.served()[sent.ask.resource].plural;
+            oracle.quiet.asked(&sent.by, &sent.ask, plural, at);
+            oracle.told(sent, &api.store(), at);
         };
         let by = format!("address-controller/{name}");
         Link::new(self.api.clone(), &by, seed, Arc::new(told))
@@ -63,6 +65,17 @@ impl Stage {
     pub fn ask_status(&self, by: &'static str, plural: &str, name: &str, body: Value) {
         let ask = self.of(Verb::Patch, plural, "", name, body);
         self.send(by, Ask { status: true, ..ask });
+    }
+
+    /// Puts an object in its place as it is, status and uid included.
+    pub fn put(&self, plural: &'static str, object: Value) {
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let ask = self.of(Verb::Create, plural, &namespace, &name, object.clone());
+        let at = self.api.elapsed();
+        self.api.store().commit((plural, namespace, name), Some(object), at, ADMINISTRATOR);
+        let sent = Sent { by: ADMINISTRATOR.to_owned(), ask, code: Some(201) };
+        self.oracle.lock().told(&sent, &self.api.store(), at);
     }
 
     fn of(&self, verb: Verb, plural: &str, namespace: &str, name: &str, body: Value) -> Ask {
